@@ -92,7 +92,7 @@ func (sh *shard) report(call breaker.Call, b class, err error) {
 	case classAnswered:
 		call.Success()
 	case classCanceled:
-		call.Cancel()
+		call.Ignore()
 	}
 }
 

@@ -41,6 +41,15 @@ const (
 	Moment                   // Retry-After: the time until it works again, the same moment for all clients
 )
 
+// String returns the value in lower case: "fixed".
+func (r RetryAfter) String() string {
+	names := [...]string{"fixed", "moment"}
+	if int(r) >= len(names) {
+		return "unknown"
+	}
+	return names[r]
+}
+
 // Incident holds what the server received.
 type Incident struct {
 	Requests int // requests that began while the server failed

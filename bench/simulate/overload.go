@@ -183,14 +183,14 @@ func (r *rush) enter() (adaptive.Call, bool) {
 	if gate == nil {
 		return adaptive.Call{}, true
 	}
-	return gate.Enter()
+	return gate.Begin()
 }
 
 func outcomeOf(answered bool, took time.Duration) adaptive.Outcome {
 	if !answered || took > worth {
-		return adaptive.Dropped
+		return adaptive.Failure
 	}
-	return adaptive.Served
+	return adaptive.Success
 }
 
 // serve lets a worker answer or refuse the request.

@@ -52,7 +52,7 @@ var errZero = errors.New("stintpolicy: the policy is a zero value (make one with
 
 // acquire returns nil once the execution may run, or an error if it may not.
 func (p *Policy[R]) acquire(ctx context.Context) error {
-	if p.options.Limiter == nil {
+	if p == nil || p.options.Limiter == nil {
 		return errZero
 	}
 	if ctx == nil {

@@ -13,7 +13,7 @@ import (
 // congestion control (Van Jacobson, "Congestion Avoidance and Control", 1988). It needs a
 // configured latency; [Gradient] does not. The zero value can be used.
 //
-// Where calls are dropped, it cuts in proportion to their share, as Data Center TCP does
+// Where calls fail, it cuts in proportion to their share, as Data Center TCP does
 // (RFC 8257, section 3.3), and grows by the share of the others. One path that is always
 // refused must not hold back the others.
 type AIMD struct {
@@ -21,7 +21,7 @@ type AIMD struct {
 	// Defaults to 1 s.
 	Timeout time.Duration
 
-	// Backoff multiplies the limit when calls take too long or all are dropped. Above 0,
+	// Backoff multiplies the limit when calls take too long or all fail. Above 0,
 	// below 1. Defaults to 0.9.
 	Backoff float64
 
@@ -36,10 +36,10 @@ func (a *AIMD) Next(limit float64, w Window) float64 {
 	if w.Latency > o.Timeout {
 		return limit * o.Backoff
 	}
-	dropped := w.dropped()
-	next := limit * (1 - (1-o.Backoff)*dropped)
+	failed := w.failed()
+	next := limit * (1 - (1-o.Backoff)*failed)
 	if 2*w.InFlight >= int(limit) {
-		next += o.Step * (1 - dropped)
+		next += o.Step * (1 - failed)
 	}
 	return next
 }

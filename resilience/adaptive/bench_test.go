@@ -12,8 +12,8 @@ func BenchmarkGates(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				call, _ := gate.Enter()
-				call.End(Served)
+				call, _ := gate.Begin()
+				call.End(Success)
 			}
 		})
 	}

@@ -45,19 +45,19 @@ type Algorithm interface {
 // Window is the measurement of the calls that were answered in one window.
 type Window struct {
 	Calls    int           // at least 1
-	Dropped  int           // how many of Calls were dropped
-	Latency  time.Duration // mean of the calls that were not dropped; 0 if all were
+	Failures int           // how many of Calls failed because of overload
+	Latency  time.Duration // mean of the other calls; 0 if all failed
 	InFlight int           // maximum in flight at once
 }
 
-// dropped returns the share of calls that were dropped.
-func (w *Window) dropped() float64 { return float64(w.Dropped) / float64(max(1, w.Calls)) }
+// failed returns the share of calls that failed because of overload.
+func (w *Window) failed() float64 { return float64(w.Failures) / float64(max(1, w.Calls)) }
 
 // calls is the number of calls that a window should have.
 const calls = 10
 
 // Concurrency is a [Gate] that bounds the calls in flight. Make one with [New]; the zero
-// value behaves like New(Options{}).
+// value behaves like New(Options{}), and a nil *Concurrency admits every call.
 type Concurrency struct {
 	options Options
 	clock   monotonic.Clock
@@ -133,8 +133,11 @@ func (o *Options) bounded(limit float64) float64 {
 	return min(max(limit, float64(o.Min)), float64(o.Max), most)
 }
 
-// Enter admits a call while fewer calls than the limit are in flight.
-func (c *Concurrency) Enter() (Call, bool) {
+// Begin admits a call while fewer calls than the limit are in flight.
+func (c *Concurrency) Begin() (Call, bool) {
+	if c == nil {
+		return Call{}, true
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.startZeroLocked()
@@ -156,8 +159,8 @@ func (c *Concurrency) answer(call Call, o Outcome) {
 	defer c.mu.Unlock()
 	now := c.clock.Now()
 	c.window.Calls++
-	if o == Dropped {
-		c.window.Dropped++
+	if o == Failure {
+		c.window.Failures++
 	} else {
 		c.sum += max(0, now-call.start)
 	}
@@ -174,7 +177,7 @@ func (c *Concurrency) overLocked(now time.Duration) bool {
 // stepLocked ends a window.
 func (c *Concurrency) stepLocked(now time.Duration) {
 	w := c.window
-	w.Latency = c.sum / time.Duration(max(1, w.Calls-w.Dropped))
+	w.Latency = c.sum / time.Duration(max(1, w.Calls-w.Failures))
 	next := c.options.Algorithm.Next(c.limit, w)
 	if math.IsNaN(next) {
 		next = c.limit
@@ -183,7 +186,7 @@ func (c *Concurrency) stepLocked(now time.Duration) {
 	c.window, c.sum, c.since = Window{InFlight: c.usage.InFlight}, 0, now
 }
 
-func (c *Concurrency) leave() {
+func (c *Concurrency) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.usage.InFlight--
@@ -201,6 +204,9 @@ type Usage struct {
 
 // Usage returns the current usage.
 func (c *Concurrency) Usage() Usage {
+	if c == nil {
+		return Usage{}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.startZeroLocked()

@@ -22,13 +22,13 @@ func (f by) Next(limit float64, w Window) float64 { return f(limit, w) }
 
 func TestLimitBoundsCallsInFlight(t *testing.T) {
 	c := must(New(Options{Initial: 2}))
-	one, ok1 := c.Enter()
-	_, ok2 := c.Enter()
-	if _, ok3 := c.Enter(); !ok1 || !ok2 || ok3 {
+	one, ok1 := c.Begin()
+	_, ok2 := c.Begin()
+	if _, ok3 := c.Begin(); !ok1 || !ok2 || ok3 {
 		t.Error(ok1, ok2, ok3)
 	}
-	one.End(Served)
-	if _, ok := c.Enter(); !ok {
+	one.End(Success)
+	if _, ok := c.Begin(); !ok {
 		t.Error("the freed place was not used again")
 	}
 	if u := c.Usage(); u != (Usage{Limit: 2, InFlight: 2, Admitted: 3, Shed: 1}) {
@@ -44,18 +44,18 @@ func TestWindows(t *testing.T) {
 		return limit
 	})}))
 	for i := range 10 { // dropped calls end at once, and add nothing to the latency
-		call, _ := c.Enter()
+		call, _ := c.Begin()
 		now += []time.Duration{20 * time.Millisecond, time.Millisecond, 20 * time.Millisecond}[i%3]
-		call.End([]Outcome{Served, Dropped, Ignored}[i%3])
+		call.End([]Outcome{Success, Failure, Ignored}[i%3])
 	}
 	if len(seen) != 0 {
 		t.Fatalf("three calls were ignored and seven are too few for a window, but the algorithm was called: %+v", seen)
 	}
 	now = 990 * time.Millisecond
-	call, _ := c.Enter()
+	call, _ := c.Begin()
 	now += 20 * time.Millisecond
-	call.End(Served)
-	want := Window{Calls: 8, Dropped: 3, Latency: 20 * time.Millisecond, InFlight: 1}
+	call.End(Success)
+	want := Window{Calls: 8, Failures: 3, Latency: 20 * time.Millisecond, InFlight: 1}
 	if len(seen) != 1 || seen[0] != want {
 		t.Errorf("%+v, want one of %+v", seen, want)
 	}
@@ -71,26 +71,26 @@ func TestWindowsKnowWhatIsInFlight(t *testing.T) {
 	})}))
 	var all []Call
 	for range 3 {
-		call, _ := c.Enter()
+		call, _ := c.Begin()
 		all = append(all, call)
 	}
-	all[0].Leave()
-	all[1].Leave()
-	call, _ := c.Enter()
+	all[0].Release()
+	all[1].Release()
+	call, _ := c.Begin()
 	for _, at := range []time.Duration{10 * time.Second, 20*time.Second - 1, 20 * time.Second} { // fewer than ten calls: ten seconds
 		now = at
-		call.Answer(Served)
+		call.Answer(Success)
 	}
 	if len(seen) != 2 || seen[0].InFlight != 3 || seen[1] != (Window{Calls: 2, Latency: 20*time.Second - 1, InFlight: 2}) {
 		t.Errorf("%+v", seen)
 	}
 	for _, call := range all[2:] {
-		call.Leave()
+		call.Release()
 	}
 	now = 30 * time.Second
-	call.Answer(Served)
+	call.Answer(Success)
 	now = 40 * time.Second
-	if call.Answer(Served); seen[2].InFlight != 2 || seen[3].InFlight != 1 {
+	if call.Answer(Success); seen[2].InFlight != 2 || seen[3].InFlight != 1 {
 		t.Errorf("%+v", seen[2:])
 	}
 }
@@ -102,9 +102,9 @@ func TestClockThatRunsBackIsNoLatency(t *testing.T) {
 		return limit
 	})}))
 	now = 2 * time.Hour
-	call, _ := c.Enter()
+	call, _ := c.Begin()
 	now -= time.Minute
-	if call.End(Served); latency != 0 {
+	if call.End(Success); latency != 0 {
 		t.Errorf("got %v", latency)
 	}
 }
@@ -121,16 +121,16 @@ func TestLimitStaysInBounds(t *testing.T) {
 	for says, want := range map[float64]int{math.Inf(1): 50, math.Inf(-1): 3, 1e300: 50, -1: 3, 10.9: 10} {
 		now := time.Duration(0)
 		c := must(New(Options{Min: 3, Max: 50, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Algorithm: by(func(float64, Window) float64 { return says })}))
-		call, _ := c.Enter()
+		call, _ := c.Begin()
 		now = time.Hour
-		call.End(Served)
+		call.End(Success)
 		if got := c.Usage().Limit; got != want {
 			t.Errorf("%v: %d, want %d", says, got, want)
 		}
 	}
 	c := must(New(Options{Window: 1, Algorithm: by(func(float64, Window) float64 { return math.NaN() })}))
-	call, _ := c.Enter()
-	call.End(Served)
+	call, _ := c.Begin()
+	call.End(Success)
 	if got := c.Usage().Limit; got != 20 {
 		t.Errorf("NaN: %d", got)
 	}
@@ -140,7 +140,7 @@ func TestLimitStaysInBounds(t *testing.T) {
 // zero.
 func TestGreatestLimit(t *testing.T) {
 	c := must(New(Options{Initial: math.MaxInt, Max: math.MaxInt}))
-	if _, ok := c.Enter(); !ok || c.Usage().Limit < 1<<30 {
+	if _, ok := c.Begin(); !ok || c.Usage().Limit < 1<<30 {
 		t.Errorf("%v, %+v", ok, c.Usage())
 	}
 }
@@ -167,7 +167,7 @@ func TestManyAtOnceLoseNoPlace(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			for range 500 {
-				if call, ok := c.Enter(); ok {
+				if call, ok := c.Begin(); ok {
 					call.End(Outcome(i % 3))
 				}
 			}
@@ -179,7 +179,7 @@ func TestManyAtOnceLoseNoPlace(t *testing.T) {
 	}
 }
 
-func TestZeroCallMayBeEnded(*testing.T) { Call{}.End(Served) }
+func TestZeroCallMayBeEnded(*testing.T) { Call{}.End(Success) }
 
 func TestAIMD(t *testing.T) {
 	for _, c := range []struct {
@@ -190,9 +190,9 @@ func TestAIMD(t *testing.T) {
 	}{
 		{"growsInUse", AIMD{}, Window{Calls: 10, InFlight: 10}, 21},
 		{"staysUnused", AIMD{}, Window{Calls: 10, InFlight: 9}, 20},
-		{"cutWhenAllAreDropped", AIMD{}, Window{Calls: 10, Dropped: 10, InFlight: 20}, 18},
-		{"cutByTheShareThatIsDropped", AIMD{}, Window{Calls: 10, Dropped: 5, InFlight: 9}, 19},
-		{"growsByTheShareThatIsNot", AIMD{}, Window{Calls: 10, Dropped: 5, InFlight: 10}, 19.5},
+		{"cutWhenAllFail", AIMD{}, Window{Calls: 10, Failures: 10, InFlight: 20}, 18},
+		{"cutByTheShareThatFails", AIMD{}, Window{Calls: 10, Failures: 5, InFlight: 9}, 19},
+		{"growsByTheShareThatIsNot", AIMD{}, Window{Calls: 10, Failures: 5, InFlight: 10}, 19.5},
 		{"cutWhenSlow", AIMD{}, Window{Calls: 10, Latency: time.Second + 1, InFlight: 1}, 18},
 		{"asSlowAsMayBe", AIMD{}, Window{Calls: 10, Latency: time.Second, InFlight: 20}, 21},
 		{"asTold", AIMD{Timeout: time.Millisecond, Backoff: 0.5}, Window{Calls: 10, Latency: time.Second}, 10},
@@ -222,11 +222,11 @@ func TestGradient(t *testing.T) {
 		{"growsByTheQueue", Window{Calls: 10, Latency: 50 * time.Millisecond, InFlight: 100}, 101},
 		{"toleratesHalfAsMuchAgain", Window{Calls: 10, Latency: 75 * time.Millisecond, InFlight: 100}, 101},
 		{"staysUnused", Window{Calls: 10, Latency: 500 * time.Millisecond, InFlight: 49}, 100},
-		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},             // 80 + (75 + 5)/5
-		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                               // 80 + (50 + 5)/5
-		{"fallsByWhatIsDropped", Window{Calls: 10, Dropped: 5, Latency: 50 * time.Millisecond, InFlight: 9}, 99}, // 80 + 95/5
-		{"growsByWhatIsNot", Window{Calls: 10, Dropped: 5, Latency: 50 * time.Millisecond, InFlight: 100}, 99.5}, // 80 + (95 + 2.5)/5
-		{"fallsWhenAllAreDropped", Window{Calls: 10, Dropped: 10, InFlight: 9}, 98},
+		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},              // 80 + (75 + 5)/5
+		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                                // 80 + (50 + 5)/5
+		{"fallsByWhatFails", Window{Calls: 10, Failures: 5, Latency: 50 * time.Millisecond, InFlight: 9}, 99}, // 80 + 95/5
+		{"growsByWhatIsNot", Window{Calls: 10, Failures: 5, Latency: 50 * time.Millisecond, InFlight: 100}, 99.5}, // 80 + (95 + 2.5)/5
+		{"fallsWhenAllFail", Window{Calls: 10, Failures: 10, InFlight: 9}, 98},
 	} {
 		g := learned()
 		g.seen = 1e9 // one more window does not move the baseline
@@ -243,7 +243,7 @@ func TestFewRefusalsAreNoOverload(t *testing.T) {
 	for name, a := range map[string]Algorithm{"AIMD": &AIMD{}, "gradient": &Gradient{}} {
 		limit := 100.0
 		for range 1000 {
-			limit = a.Next(limit, Window{Calls: 100, Dropped: 3, Latency: 50 * time.Millisecond, InFlight: min(100, int(limit))})
+			limit = a.Next(limit, Window{Calls: 100, Failures: 3, Latency: 50 * time.Millisecond, InFlight: min(100, int(limit))})
 		}
 		if limit < 100 {
 			t.Errorf("%s: %v, want 100", name, limit)
@@ -270,7 +270,7 @@ func TestGradientForgetsWhatWasSlow(t *testing.T) {
 func TestGradientOutlivesAnOutage(t *testing.T) {
 	g := learned()
 	for range 300 {
-		g.Next(100, Window{Calls: 10, Dropped: 10, InFlight: 1})
+		g.Next(100, Window{Calls: 10, Failures: 10, InFlight: 1})
 	}
 	if got := g.Next(100, Window{Calls: 10, Latency: 50 * time.Millisecond, InFlight: 100}); got != 101 {
 		t.Errorf("after the outage the limit goes from 100 to %v, want 101", got)

@@ -89,9 +89,9 @@ func (c *CPU) check() error {
 	return check.Unless(c.full >= 1, "adaptive: CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
 }
 
-// Load returns the load that is in use. The zero CPU returns 0.
+// Load returns the load that is in use. The zero CPU and a nil *CPU return 0.
 func (c *CPU) Load() float64 {
-	if c.source == nil {
+	if c == nil || c.source == nil {
 		return 0
 	}
 	return c.source.now()

@@ -39,8 +39,8 @@ func ExampleThrottle() {
 		return
 	}
 	for range 9 {
-		if call, ok := throttle.Enter(); ok {
-			call.End(adaptive.Dropped)
+		if call, ok := throttle.Begin(); ok {
+			call.End(adaptive.Failure)
 		}
 	}
 	fmt.Printf("%.1f of the next are not sent\n", throttle.Probability())

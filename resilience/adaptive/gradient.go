@@ -28,9 +28,9 @@ import (
 // not, this latency is the baseline, and the limit returns to the value that the baseline
 // allows. In a lasting overload, probes cost a few calls in a hundred.
 //
-// Dropped calls also lower the limit, by a tenth of their share before Smoothing, because
-// latency does not show a server that refuses quickly. The latency of dropped calls is
-// not measured: next to quick refusals, served calls would look slow.
+// Failed calls also lower the limit, by a tenth of their share before Smoothing, because
+// latency does not show a server that refuses quickly. The latency of failed calls is
+// not measured: next to quick refusals, other calls would look slow.
 type Gradient struct {
 	// Tolerance is the ratio of latency to baseline above which the limit falls: 1.5
 	// allows half as much again. At least 1. Defaults to 1.5.
@@ -77,20 +77,20 @@ func (g *Gradient) Next(limit float64, w Window) float64 {
 
 // law returns the limit after a window without a probe.
 func (g *Gradient) law(o *Gradient, limit float64, w Window) float64 {
-	dropped, light := w.dropped(), 2*w.InFlight < int(limit)
+	failed, light := w.failed(), 2*w.InFlight < int(limit)
 	latency := max(1, float64(w.Latency))
-	answered := w.Dropped < w.Calls
+	answered := w.Failures < w.Calls
 	if light && answered {
 		g.learn(latency, o.Windows)
 	}
-	gradient, queue := 1.0, o.Queue*(1-dropped)
+	gradient, queue := 1.0, o.Queue*(1-failed)
 	if answered && g.baseline > 0 {
 		gradient = min(1, max(0.5, o.Tolerance*g.baseline/latency))
 	}
 	if light { // a limit that is not in use tells nothing
 		gradient, queue = 1, 0
 	}
-	gradient = min(gradient, 1-dropped/10)
+	gradient = min(gradient, 1-failed/10)
 	return limit*(1-o.Smoothing) + (limit*gradient+queue)*o.Smoothing
 }
 
@@ -98,7 +98,7 @@ func (g *Gradient) law(o *Gradient, limit float64, w Window) float64 {
 // a probe could make it shed.
 func (g *Gradient) due(limit float64, w Window) bool {
 	g.highest = max(g.highest, limit)
-	if w.InFlight < int(limit) || w.Dropped == w.Calls {
+	if w.InFlight < int(limit) || w.Failures == w.Calls {
 		return false
 	}
 	g.full++

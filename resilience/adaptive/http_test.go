@@ -18,8 +18,8 @@ type tally struct {
 	outcomes []Outcome
 }
 
-func (t *tally) Enter() (Call, bool) {
-	c, ok := t.Concurrency.Enter()
+func (t *tally) Begin() (Call, bool) {
+	c, ok := t.Concurrency.Begin()
 	if ok {
 		c.gate = t
 	}
@@ -38,18 +38,18 @@ func TestMiddleware(t *testing.T) {
 		serve http.HandlerFunc
 		want  Outcome
 	}{
-		{"silent", func(http.ResponseWriter, *http.Request) {}, Served},
-		{"ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, Served},
-		{"ownError", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Served},
-		{"overloaded", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, Dropped},
-		{"tooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) }, Dropped},
-		{"firstStatusCounts", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(503) }, Dropped},
+		{"silent", func(http.ResponseWriter, *http.Request) {}, Success},
+		{"ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, Success},
+		{"ownError", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Success},
+		{"overloaded", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, Failure},
+		{"tooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) }, Failure},
+		{"firstStatusCounts", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(503) }, Failure},
 		{"ignored", func(w http.ResponseWriter, _ *http.Request) { Ignore(w); w.WriteHeader(503) }, Ignored},
 		{"ignoredFromFar", func(w http.ResponseWriter, _ *http.Request) { Ignore(wrapped{w}) }, Ignored},
-		{"ignoredTooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); Ignore(w) }, Dropped},
+		{"ignoredTooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); Ignore(w) }, Failure},
 		{"panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Ignored},
-		{"copies", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("hello")) }, Served},
-		{"flushes", func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, Served},
+		{"copies", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("hello")) }, Success},
+		{"flushes", func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, Success},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			gate := newTally()
@@ -123,7 +123,7 @@ func TestLatencyEndsWithTheFirstByte(t *testing.T) {
 // always is a foreign gate, whose calls belong to no gate of this package.
 type always struct{}
 
-func (always) Enter() (Call, bool) { return Call{}, true }
+func (always) Begin() (Call, bool) { return Call{}, true }
 
 func TestMiddlewareWithAGateOfOnesOwn(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader("a body"))
@@ -146,7 +146,7 @@ func TestRefusalRoundsUp(t *testing.T) {
 
 func TestShedRequestsHaveARetryTime(t *testing.T) {
 	gate := newTally()
-	gate.Enter()
+	gate.Begin()
 	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was admitted") }))
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
@@ -218,7 +218,7 @@ func TestTransport(t *testing.T) {
 		name   string
 		status int // 0: an error
 		want   Outcome
-	}{{"ok", 200, Served}, {"ownError", 500, Served}, {"tooMany", 429, Dropped}, {"overloaded", 503, Dropped}, {"noAnswer", 0, Dropped}} {
+	}{{"ok", 200, Success}, {"ownError", 500, Success}, {"tooMany", 429, Failure}, {"overloaded", 503, Failure}, {"noAnswer", 0, Failure}} {
 		gate := newTally()
 		rt := &Transport{Gate: gate, Base: trip(func(*http.Request) (*http.Response, error) {
 			if c.status == 0 {
@@ -248,7 +248,7 @@ func TestAnswerBeforeTheCallerLeft(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if len(gate.outcomes) != 1 || gate.outcomes[0] != Dropped {
+	if len(gate.outcomes) != 1 || gate.outcomes[0] != Failure {
 		t.Errorf("%v, %v", gate.outcomes, err)
 	}
 }
@@ -293,13 +293,13 @@ func TestTransportIgnoresCanceledCalls(t *testing.T) {
 
 func TestTransportSaysWhatItShed(t *testing.T) {
 	gate := newTally()
-	gate.Enter()
+	gate.Begin()
 	closed := make(chan struct{})
 	body := closer{strings.NewReader("a body"), closed}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://orders.example/", nil)
 	req.Body = body
 	_, err := (&Transport{Gate: gate}).RoundTrip(req)
-	if !errors.Is(err, ErrShed) || !strings.HasPrefix(err.Error(), "orders.example: ") {
+	if !errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), "orders.example: ") {
 		t.Errorf("got %v", err)
 	}
 	select {

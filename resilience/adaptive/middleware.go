@@ -21,7 +21,7 @@ type Middleware struct {
 // clients which send slowly do not look like load.
 //
 // A request frees its place when the handler returns, or when the connection becomes a
-// WebSocket or a stream of events. Responses of 503 and 504 are [Dropped], and so are
+// WebSocket or a stream of events. Responses of 503 and 504 are [Failures], and so are
 // responses after the deadline of the request's context. Requests whose client has left,
 // and those passed to [Ignore], are [Ignored].
 func (m Middleware) Wrap(next http.Handler) http.Handler {
@@ -29,7 +29,7 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 		m.Refused = Refusal(time.Second)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call, ok := enter(m.Gate)
+		call, ok := begin(m.Gate)
 		if !ok {
 			m.Refused.ServeHTTP(w, r)
 			return

@@ -12,7 +12,7 @@ type probe struct {
 	last     float64 // latency at the limit before; 0 at first
 	settling int     // calls still to be answered that began before the last change of the limit
 	windows  int     // number of windows measured at this limit
-	refused  int     // windows at this limit whose calls were all dropped
+	refused  int     // windows at this limit whose calls all failed
 	calls    int     // number of calls measured at this limit
 	sum      float64 // sum of their latencies
 	baseline float64 // the result; 0 if there is none
@@ -21,7 +21,7 @@ type probe struct {
 const (
 	probeWindows = 3   // least number of windows measured at each limit
 	probeCalls   = 50  // calls measured at each limit, at least: their mean is good to 15 % if latency is exponentially distributed
-	probeRefused = 10  // windows with only dropped calls that end the probe
+	probeRefused = 10  // windows of only failed calls that end the probe
 	queueing     = 0.7 // share to which latency must fall to show queueing; halving the limit halves latency if all calls queued
 )
 
@@ -38,7 +38,7 @@ func (p *probe) next(limit float64, w Window) float64 {
 		p.settling -= w.Calls
 		return limit
 	}
-	if w.Dropped == w.Calls {
+	if w.Failures == w.Calls {
 		p.refused++
 	}
 	if 2*w.InFlight < int(limit) || p.refused >= probeRefused {
@@ -52,7 +52,7 @@ func (p *probe) next(limit float64, w Window) float64 {
 }
 
 func (p *probe) add(w Window) {
-	answered := w.Calls - w.Dropped
+	answered := w.Calls - w.Failures
 	p.windows++
 	p.calls += answered
 	p.sum += float64(w.Latency) * float64(answered)

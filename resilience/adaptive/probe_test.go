@@ -60,7 +60,7 @@ func TestProbeEndsWithoutAResult(t *testing.T) {
 	full := func(limit float64) Window { return queueAt(limit, 1000, 50*time.Millisecond) }
 	for name, w := range map[string]Window{
 		"when the load has gone":      {Calls: 10, Latency: 50 * time.Millisecond, InFlight: 3},
-		"when the server refuses all": {Calls: 10, Dropped: 10, InFlight: 100},
+		"when the server refuses all": {Calls: 10, Failures: 10, InFlight: 100},
 	} {
 		g := &Gradient{}
 		for range 7 { // the first limit has settled and is measured, the second begins

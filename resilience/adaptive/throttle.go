@@ -34,7 +34,7 @@ type ThrottleOptions struct {
 
 // Throttle is a [Gate] for the clients of a server that refuses requests under overload.
 // Refusing costs the server too, so the throttle sheds at random about as many requests
-// as the server would refuse. A call is accepted if its outcome is Served.
+// as the server would refuse. A call is accepted if its outcome is Success.
 //
 // It is the adaptive throttling of Google's book "Site Reliability Engineering", chapter
 // 21, "Handling Overload". With the requests and accepts of the last two minutes, the
@@ -45,7 +45,7 @@ type ThrottleOptions struct {
 // where requests include those that were not sent. A request that is sent counts once it
 // is answered: before that its outcome is unknown, and many requests at once, as after a
 // start, would look like refusals. Make a Throttle with [NewThrottle]; the zero value
-// behaves like one with zero ThrottleOptions.
+// behaves like one with zero ThrottleOptions, and a nil *Throttle admits every request.
 type Throttle struct {
 	options ThrottleOptions
 	clock   monotonic.Clock
@@ -90,8 +90,11 @@ func (o *ThrottleOptions) setDefaults() {
 	}
 }
 
-// Enter admits a request, or counts it as shed.
-func (t *Throttle) Enter() (Call, bool) {
+// Begin admits a request, or counts it as shed.
+func (t *Throttle) Begin() (Call, bool) {
+	if t == nil {
+		return Call{}, true
+	}
 	t.once.Do(t.start)
 	random := t.options.Random()
 	t.mu.Lock()
@@ -113,17 +116,20 @@ func (t *Throttle) answer(_ Call, o Outcome) {
 	defer t.mu.Unlock()
 	t.advanceLocked()
 	t.window.Add(requests)
-	if o == Served {
+	if o == Success {
 		t.window.Add(accepts)
 	}
 }
 
-func (t *Throttle) leave() {}
+func (t *Throttle) release() {}
 
 func (t *Throttle) now() time.Duration { return t.clock.Now() }
 
 // Probability returns the current probability that a request is not sent.
 func (t *Throttle) Probability() float64 {
+	if t == nil {
+		return 0
+	}
 	t.once.Do(t.start)
 	t.mu.Lock()
 	defer t.mu.Unlock()

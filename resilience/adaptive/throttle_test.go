@@ -14,17 +14,17 @@ func TestThrottleIsTheFormula(t *testing.T) {
 	now, random := time.Duration(0), 1.0 // with this number every request is sent
 	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Time { return time.Unix(0, int64(now)) }, Random: func() float64 { return random }}))
 	for i := range 100 {
-		call, ok := th.Enter()
+		call, ok := th.Begin()
 		if !ok {
 			t.Fatal("a request was shed by a chance of 1")
 		}
-		call.End([]Outcome{Served, Dropped, Dropped, Dropped}[i%4])
+		call.End([]Outcome{Success, Failure, Failure, Failure}[i%4])
 	}
 	if got, want := th.Probability(), 50.0/101; math.Abs(got-want) > 1e-12 {
 		t.Errorf("100 requests, 25 accepts: %v, want %v", got, want)
 	}
 	random = 50.0/101 - 1e-9
-	if _, ok := th.Enter(); ok {
+	if _, ok := th.Begin(); ok {
 		t.Error("a random number just below the probability did not shed")
 	}
 	if got, want := th.Probability(), 51.0/102; math.Abs(got-want) > 1e-12 {
@@ -39,11 +39,11 @@ func TestThrottleIsTheFormula(t *testing.T) {
 func TestThrottleLetsAllThroughWhileAllIsWell(t *testing.T) {
 	th := must(NewThrottle(ThrottleOptions{Random: func() float64 { return 0 }}))
 	for i := range 100 {
-		call, ok := th.Enter()
+		call, ok := th.Begin()
 		if !ok {
 			t.Fatalf("request %d was shed", i)
 		}
-		call.End(Served)
+		call.End(Success)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestThrottleLetsAllThroughWhileAllIsWell(t *testing.T) {
 func TestThrottleForgetsCanceledCalls(t *testing.T) {
 	th := must(NewThrottle(ThrottleOptions{}))
 	for range 10 {
-		call, _ := th.Enter()
+		call, _ := th.Begin()
 		call.End(Ignored)
 	}
 	if got := th.Probability(); got != 0 {
@@ -67,14 +67,14 @@ func TestManyAtOnceAreNoRefusals(t *testing.T) {
 	for _, when := range []string{"at the start", "after a pause"} {
 		var sent []Call
 		for i := range 100 {
-			call, ok := th.Enter()
+			call, ok := th.Begin()
 			if !ok {
 				t.Fatalf("%s, request %d was shed although no request was refused", when, i)
 			}
 			sent = append(sent, call)
 		}
 		for _, call := range sent {
-			call.End(Served)
+			call.End(Success)
 		}
 		now += time.Hour
 	}
@@ -86,8 +86,8 @@ func TestThrottleByAnyClock(t *testing.T) {
 	now := -time.Hour
 	th := must(NewThrottle(ThrottleOptions{Window: tenths.Parts, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Random: func() float64 { return 1 }}))
 	for _, now = range []time.Duration{-time.Hour, math.MaxInt64, 0, -1} {
-		call, _ := th.Enter()
-		call.End(Dropped)
+		call, _ := th.Begin()
+		call.End(Failure)
 	}
 	if got, want := th.Probability(), 3.0/4; got != want {
 		t.Errorf("three requests after the leap: %v, want %v", got, want)

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 )
 
 // Transport is an [http.RoundTripper] that sends requests through a [Gate], such as a
 // [Throttle]. Without a Gate it sends every request. A request frees its place when the
-// response begins. Responses of 429, 503 and 504 are [Dropped], and so are errors, unless
+// response begins. Responses of 429, 503 and 504 are [Failures], and so are errors, unless
 // the caller gave up. Put Transport around a transport with a breaker, not below one: the
 // breaker would count shed requests as failures. Do not change it once it is in use.
 type Transport struct {
@@ -25,17 +24,14 @@ type Transport struct {
 	Base http.RoundTripper
 }
 
-// ErrShed reports that the gate shed a request, which was not sent.
-var ErrShed = errors.New("adaptive: not sent, because the server refuses too many requests")
-
-// RoundTrip sends the request, or returns an error that is [ErrShed].
+// RoundTrip sends the request, or returns a [*RefusedError] if the gate sheds it.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	call, ok := enter(t.Gate)
+	call, ok := begin(t.Gate)
 	if !ok {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-		return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrShed)
+		return nil, &RefusedError{Host: req.URL.Host}
 	}
 	how := Ignored // the outcome if Base panics
 	defer func() { call.End(how) }()
@@ -55,7 +51,7 @@ func (t *Transport) outcome(ctx context.Context, resp *http.Response, err error)
 	case t.Outcome != nil:
 		return t.Outcome(resp, err)
 	case err != nil || resp.StatusCode == http.StatusTooManyRequests:
-		return Dropped
+		return Failure
 	}
 	return outcome(context.Background(), resp.StatusCode)
 }

@@ -82,7 +82,7 @@ func (w *writer) outcome(status int) Outcome {
 func (w *writer) leave() {
 	if !w.left {
 		w.left = true
-		w.call.Leave()
+		w.call.Release()
 	}
 }
 
@@ -99,11 +99,11 @@ func (w *writer) end() {
 func outcome(ctx context.Context, status int) Outcome {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return Dropped
+		return Failure
 	case ctx.Err() != nil:
 		return Ignored
 	}
-	return Served
+	return Success
 }
 
 // isStream reports whether a response may last as long as its client stays.

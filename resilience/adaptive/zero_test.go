@@ -12,11 +12,11 @@ func TestZeroValues(t *testing.T) {
 		"Concurrency": func(t *testing.T) {
 			var c Concurrency
 			for range 20 {
-				if _, ok := c.Enter(); !ok {
+				if _, ok := c.Begin(); !ok {
 					t.Fatal("refused")
 				}
 			}
-			if _, ok := c.Enter(); ok || c.Usage() != (Usage{Limit: 20, InFlight: 20, Admitted: 20, Shed: 1}) {
+			if _, ok := c.Begin(); ok || c.Usage() != (Usage{Limit: 20, InFlight: 20, Admitted: 20, Shed: 1}) {
 				t.Errorf("%+v", c.Usage())
 			}
 		},
@@ -28,8 +28,8 @@ func TestZeroValues(t *testing.T) {
 		},
 		"Throttle": func(t *testing.T) {
 			var c Throttle
-			call, ok := c.Enter()
-			if call.End(Dropped); !ok || c.Probability() != 0.5 {
+			call, ok := c.Begin()
+			if call.End(Failure); !ok || c.Probability() != 0.5 {
 				t.Errorf("%v, %v", ok, c.Probability())
 			}
 		},

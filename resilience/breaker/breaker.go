@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -11,7 +10,8 @@ import (
 )
 
 // Breaker lets calls through or refuses them. Make one with [New]; the zero value behaves
-// like New(Options{}). It is safe for concurrent use.
+// like New(Options{}), and a nil *Breaker lets every call through and counts none. It is
+// safe for concurrent use.
 type Breaker struct {
 	options Options
 	slow    int64 // nanoseconds; 0: no call is slow
@@ -80,12 +80,20 @@ func (b *Breaker) now() int64 {
 func (b *Breaker) load() word { return word(b.word.Load()) }
 
 // State returns the state. A breaker whose open period has passed is still Open: the next
-// call makes it half-open.
-func (b *Breaker) State() State { return b.load().state() }
+// call makes it half-open. A nil breaker is [Disabled].
+func (b *Breaker) State() State {
+	if b == nil {
+		return Disabled
+	}
+	return b.load().state()
+}
 
 // Counts returns the results of the calls in the window. Every change of state, and
 // Reset, begins a new window.
 func (b *Breaker) Counts() Counts {
+	if b == nil {
+		return Counts{}
+	}
 	b.started()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,6 +122,9 @@ func (b *Breaker) Disable() { b.force(Disabled) }
 func (b *Breaker) Reset() { b.force(Closed) }
 
 func (b *Breaker) force(s State) {
+	if b == nil {
+		return
+	}
 	b.started()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,17 +176,3 @@ func (b *Breaker) settledLocked(now int64) bool {
 	}
 	return now-b.since >= int64(b.options.Window)
 }
-
-// RefusedError reports that a breaker refused a call.
-type RefusedError struct {
-	State      State
-	RetryAfter time.Duration // as returned by Breaker.RetryAfter
-}
-
-// Error returns the state and the time until the next attempt can succeed.
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("circuit breaker is %v (ask again in %v)", e.State, e.RetryAfter)
-}
-
-// Retryable returns false: package retry does not repeat a call that the breaker refused.
-func (e *RefusedError) Retryable() bool { return false }

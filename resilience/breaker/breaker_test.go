@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -143,7 +144,7 @@ func walk(t *testing.T, b *Breaker, clock *clock, s step) {
 	case 'f':
 		call.Failure()
 	case 'c':
-		call.Cancel()
+		call.Ignore()
 	}
 }
 
@@ -181,7 +182,7 @@ func TestForcedStates(t *testing.T) {
 			t.Fatal("disabled, and refuses")
 		}
 		call.Failure()
-		call.Cancel()
+		call.Ignore()
 		if d := call.Elapsed(); d != 0 {
 			t.Error(d)
 		}
@@ -276,7 +277,7 @@ func TestDo(t *testing.T) {
 		return Success
 	}})
 	for _, err := range []error{mine, mine, mine, nil, theirs, mine, theirs} {
-		if got := b.Do(func() error { return err }); !errors.Is(got, err) {
+		if got := b.Do(t.Context(), func(context.Context) error { return err }); !errors.Is(got, err) {
 			t.Errorf("got %v, want %v", got, err)
 		}
 	}
@@ -285,10 +286,10 @@ func TestDo(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = b.Do(func() error { panic("a failure") })
+		_ = b.Do(t.Context(), func(context.Context) error { panic("a failure") })
 	}()
 	var refused *RefusedError
-	if err := b.Do(func() error { t.Error("called"); return nil }); !errors.As(err, &refused) || refused.State != Open || !strings.Contains(err.Error(), "open") {
+	if err := b.Do(t.Context(), func(context.Context) error { t.Error("called"); return nil }); !errors.As(err, &refused) || refused.State != Open || !strings.Contains(err.Error(), "open") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -2,8 +2,8 @@ package breaker
 
 import "time"
 
-// Call is a call that a [Breaker] let through. End it exactly once, by Success, Failure
-// or Cancel. The zero Call belongs to no breaker; ending it does nothing.
+// Call is a call that a [Breaker] let through. End it exactly once, by Success, Failure,
+// Ignore or End. The zero Call belongs to no breaker; ending it does nothing.
 type Call struct {
 	breaker *Breaker
 	word    word
@@ -14,6 +14,9 @@ type Call struct {
 // Begin reports whether a call may go ahead. If ok, the caller must end the Call. While
 // the breaker is half-open, the call is a probe.
 func (b *Breaker) Begin() (c Call, ok bool) {
+	if b == nil {
+		return Call{}, true
+	}
 	w := b.started()
 	if w.state() != Closed {
 		return b.beginUnusual(w)
@@ -109,11 +112,11 @@ func (c Call) Success() { c.end(false) }
 // Failure reports that the call failed.
 func (c Call) Failure() { c.end(true) }
 
-// Cancel reports that the caller gave up before the outcome was known. The call does not
-// count, and a probe makes room for another. But if SlowRatio is set and the call was
+// Ignore reports that the outcome tells nothing about the dependency, for example because
+// the caller gave up before it was known. The call does not count, and a probe makes room for another. But if SlowRatio is set and the call was
 // already slow, it counts as slow: neither as a failure nor as a success that ends a run
 // of consecutive failures.
-func (c Call) Cancel() {
+func (c Call) Ignore() {
 	b := c.breaker
 	if b == nil {
 		return

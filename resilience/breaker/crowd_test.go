@@ -103,7 +103,7 @@ func TestGivingUpInACrowd(t *testing.T) {
 		for i := range 3 {
 			call, _ := c.Begin()
 			c.now += time.Second
-			call.Cancel()
+			call.Ignore()
 			if got := c.Counts(); got.Slow != i || got.Calls != before.Calls+i {
 				t.Errorf("after %d: %+v", i+1, got)
 			}

@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -17,7 +18,7 @@ func ExampleBreaker_Do() {
 		return
 	}
 	for range 5 {
-		err := b.Do(func() error { return errors.New("connection refused") })
+		err := b.Do(context.Background(), func(context.Context) error { return errors.New("connection refused") })
 		var refused *breaker.RefusedError
 		fmt.Println(errors.As(err, &refused), b.State())
 	}
@@ -73,7 +74,7 @@ func ExampleNewCoarseClock() {
 		fmt.Println(err)
 		return
 	}
-	err = b.Do(func() error { return nil })
+	err = b.Do(context.Background(), func(context.Context) error { return nil })
 	fmt.Println(err, b.Counts())
 	// Output: <nil> {1 0 0}
 }

@@ -15,7 +15,7 @@ func TestIgnoredOutcomes(t *testing.T) {
 	canceled := fmt.Errorf("GET: %w", context.Canceled)
 	down := errors.New("connection refused")
 	b := mustNew(t, Options{ConsecutiveFailures: 2, OpenFor: time.Second, Clock: clock.read})
-	do := func(err error) error { return b.Do(func() error { return err }) }
+	do := func(err error) error { return b.Do(t.Context(), func(context.Context) error { return err }) }
 	for range 100 {
 		if err := do(canceled); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -60,13 +60,13 @@ func TestOutcomeOfOnesOwn(t *testing.T) {
 		}
 		return Classify(err)
 	}})
-	v, err := Do(b, func() (int, error) { return 42, notFound })
+	v, err := Do(t.Context(), b, func(context.Context) (int, error) { return 42, notFound })
 	if v != 42 || !errors.Is(err, notFound) || b.State() != Closed || b.Counts().Calls != 0 {
 		t.Errorf("%d, %v, %v", v, err, b.State())
 	}
-	_, _ = Do(b, func() (int, error) { return 0, errors.New("500") })
+	_, _ = Do(t.Context(), b, func(context.Context) (int, error) { return 0, errors.New("500") })
 	var refused *RefusedError
-	if v, err := Do(b, func() (int, error) { return 42, nil }); v != 0 || !errors.As(err, &refused) {
+	if v, err := Do(t.Context(), b, func(context.Context) (int, error) { return 42, nil }); v != 0 || !errors.As(err, &refused) {
 		t.Errorf("%d, %v", v, err)
 	}
 }
@@ -76,12 +76,16 @@ func TestZeroBreaker(t *testing.T) {
 	for name, use := range map[string]func(b *Breaker){
 		"Begin":      func(b *Breaker) { c, _ := b.Begin(); c.Success() },
 		"BeginProbe": func(b *Breaker) { c, _ := b.BeginProbe(); c.Failure() },
-		"Do":         func(b *Breaker) { _ = b.Do(func() error { return nil }) },
+		"Do":         func(b *Breaker) { _ = b.Do(t.Context(), func(context.Context) error { return nil }) },
 		"State":      func(b *Breaker) { _ = b.State() },
 		"Counts":     func(b *Breaker) { _ = b.Counts() },
 		"RetryAfter": func(b *Breaker) { _ = b.RetryAfter() },
 		"Reset":      func(b *Breaker) { b.Reset() },
-		"Disable":    func(b *Breaker) { b.Disable(); _ = b.Do(func() error { return nil }); b.Reset() },
+		"Disable": func(b *Breaker) {
+			b.Disable()
+			_ = b.Do(t.Context(), func(context.Context) error { return nil })
+			b.Reset()
+		},
 	} {
 		b := &Breaker{}
 		use(b)
@@ -89,7 +93,7 @@ func TestZeroBreaker(t *testing.T) {
 			t.Errorf("%s: %v", name, b.State())
 		}
 		for range 40 {
-			_ = b.Do(func() error { return errors.New("down") })
+			_ = b.Do(t.Context(), func(context.Context) error { return errors.New("down") })
 		}
 		if b.State() != Open {
 			t.Errorf("%s: %v after forty failures", name, b.State())

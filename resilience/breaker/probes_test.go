@@ -45,7 +45,7 @@ func TestLostProbesAreReplaced(t *testing.T) {
 	if !ok {
 		t.Fatal("no probe in place of the lost one")
 	}
-	lost.Cancel() // its place has been given to the new probe
+	lost.Ignore() // its place has been given to the new probe
 	if _, ok := b.Begin(); ok {
 		t.Error("a second probe beside the one in place of the lost")
 	}

@@ -35,7 +35,8 @@ func (o *Options) check() error {
 }
 
 // Bulkhead holds the places of one dependency. Make one with [New]; the zero value has no
-// places and refuses every call. It is safe for concurrent use.
+// places and refuses every call, and a nil *Bulkhead lets every call through. It is safe
+// for concurrent use.
 type Bulkhead struct {
 	options Options
 	name    string
@@ -77,9 +78,9 @@ type Slot struct {
 }
 
 // Release passes the place to the caller that has waited longest, or frees it. Only the
-// first call has an effect. The zero Slot holds no place.
+// first call has an effect. The zero Slot and a nil *Slot hold no place.
 func (s *Slot) Release() {
-	if s.bulkhead != nil && !s.released.Swap(true) {
+	if s != nil && s.bulkhead != nil && !s.released.Swap(true) {
 		s.bulkhead.release()
 		s.bulkhead.set.leave(s.bulkhead)
 	}
@@ -91,6 +92,9 @@ func (s *Slot) Release() {
 func (b *Bulkhead) Acquire(ctx context.Context) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, b.gaveUp(ctx)
+	}
+	if b == nil {
+		return &Slot{}, nil
 	}
 	waiter, err := b.enter()
 	if err == nil && waiter != nil {
@@ -104,6 +108,9 @@ func (b *Bulkhead) Acquire(ctx context.Context) (*Slot, error) {
 
 // TryAcquire takes a place if one is free, without waiting.
 func (b *Bulkhead) TryAcquire() (*Slot, bool) {
+	if b == nil {
+		return &Slot{}, true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.takeLocked() {
@@ -115,6 +122,16 @@ func (b *Bulkhead) TryAcquire() (*Slot, bool) {
 
 // Do calls f with a place, and releases it when f returns or panics. Without a place it
 // returns the error of [Bulkhead.Acquire] and does not call f.
+func Do[T any](ctx context.Context, b *Bulkhead, f func(context.Context) (T, error)) (v T, err error) {
+	s, err := b.Acquire(ctx)
+	if err != nil {
+		return v, err
+	}
+	defer s.Release()
+	return f(ctx)
+}
+
+// Do is the function [Do] for a call that returns only an error.
 func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error {
 	s, err := b.Acquire(ctx)
 	if err != nil {
@@ -126,6 +143,9 @@ func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error 
 
 // Usage returns the current usage.
 func (b *Bulkhead) Usage() Usage {
+	if b == nil {
+		return Usage{}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u := b.usage
@@ -231,6 +251,9 @@ func (b *Bulkhead) countWaited(d time.Duration) error {
 }
 
 func (b *Bulkhead) gaveUp(ctx context.Context) error {
+	if b == nil {
+		return ctx.Err()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.usage.GaveUp++
@@ -240,6 +263,9 @@ func (b *Bulkhead) gaveUp(ctx context.Context) error {
 func (b *Bulkhead) refusal(why error, waited time.Duration) *RefusedError {
 	return &RefusedError{Name: b.name, Reason: why, Limit: b.options.Limit, Waited: waited}
 }
+
+// ErrRefused is what every [*RefusedError] is to [errors.Is].
+var ErrRefused = errors.New("the bulkhead refused the call")
 
 // The reasons of a [*RefusedError]; [errors.Is] finds them in it.
 var (
@@ -265,6 +291,9 @@ func (e *RefusedError) Error() string {
 	}
 	return fmt.Sprintf("%q: %s", e.Name, text)
 }
+
+// Is reports whether the target is [ErrRefused].
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
 // Unwrap returns the reason.
 func (e *RefusedError) Unwrap() error { return e.Reason }

@@ -25,7 +25,8 @@ type SetOptions struct {
 }
 
 // Set has a bulkhead for each name, so that each dependency has its own places. Make one
-// with [NewSet]. It is safe for concurrent use.
+// with [NewSet]; the zero value refuses every call, and a nil *Set lets every call
+// through. It is safe for concurrent use.
 type Set struct {
 	options SetOptions
 
@@ -47,6 +48,9 @@ func NewSet(o SetOptions) (*Set, error) {
 
 // Acquire is [Bulkhead.Acquire] of the name's bulkhead.
 func (s *Set) Acquire(ctx context.Context, name string) (*Slot, error) {
+	if s == nil {
+		return (*Bulkhead)(nil).Acquire(ctx)
+	}
 	b, err := s.join(name)
 	if err != nil {
 		return nil, err
@@ -57,6 +61,16 @@ func (s *Set) Acquire(ctx context.Context, name string) (*Slot, error) {
 		return nil, err
 	}
 	return slot, nil
+}
+
+// DoNamed is [Do] with the name's bulkhead.
+func DoNamed[T any](ctx context.Context, s *Set, name string, f func(context.Context) (T, error)) (v T, err error) {
+	slot, err := s.Acquire(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	defer slot.Release()
+	return f(ctx)
 }
 
 // Do is [Bulkhead.Do] with the name's bulkhead.
@@ -71,6 +85,9 @@ func (s *Set) Do(ctx context.Context, name string, f func(context.Context) error
 
 // Usage returns the usage of every name that the set knows.
 func (s *Set) Usage() map[string]Usage {
+	if s == nil {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[string]Usage, len(s.members))

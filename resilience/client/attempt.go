@@ -6,40 +6,41 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
-// call is one call with its attempts, which are made one after the other.
-type call struct {
+// request is one call with its attempts, which are made one after the other.
+type request struct {
 	options *Options
 	below   http.RoundTripper
 
 	attempt int            // number of the attempt, from 1
 	before  error          // the error of the attempt before; nil before the first
-	pass    *Pass          // of the last attempt that was let through
+	call    *Call          // of the last attempt that was let through
 	resp    *http.Response // the last response
 }
 
 var errNoResponse = errors.New("client: Base returned neither a response nor an error")
 
 // RoundTrip makes one attempt.
-func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c *request) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.attempt++
-	pass, err := c.options.Enter(req.Context(), c.options.Key(req))
+	call, err := c.options.Begin(req.Context(), c.options.Key(req))
 	if err != nil {
 		closeBody(req)
 		return nil, c.refused(err)
 	}
-	c.pass = pass
+	c.call = call
 	resp, err := c.send(req)
 	c.before = err
 	if err == nil {
 		c.before = &StatusError{resp.StatusCode}
 	}
-	return untilOver(req.Context(), resp, err, pass.end())
+	return untilOver(req.Context(), resp, err, call.end())
 }
 
-func (c *call) send(req *http.Request) (*http.Response, error) {
+func (c *request) send(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := c.below.RoundTrip(req)
 	took := time.Since(start)
@@ -49,7 +50,7 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 	c.resp = resp
 	c.reportOutcome(req.Context(), resp, err)
 	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
-		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: Deadline, Err: err})
+		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: PartDeadline, Err: err})
 	}
 	if o := c.options.Retry; c.attempt == 1 && o != nil && o.Budget != nil {
 		o.Budget.Request()
@@ -59,21 +60,21 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 }
 
 // reportOutcome reports the outcome of an attempt to the breaker.
-func (c *call) reportOutcome(ctx context.Context, resp *http.Response, err error) {
+func (c *request) reportOutcome(ctx context.Context, resp *http.Response, err error) {
 	var late *deadline.RefusedError
 	if gaveUp(ctx, err) || errors.As(err, &late) {
-		c.pass.Cancel()
+		c.call.Answer(breaker.Ignored)
 		return
 	}
-	c.pass.Answer(c.options.Outcome(resp, err))
+	c.call.Answer(c.options.Outcome(resp, err))
 }
 
 // refused adds the error of the attempt before to a refusal. An error of the context is
 // returned unchanged. In both cases nothing was sent, so a retry that the budget granted
 // is returned to it.
-func (c *call) refused(err error) error {
+func (c *request) refused(err error) error {
 	if o := c.options.Retry; c.attempt > 1 && o.Budget != nil {
-		o.Budget.Return()
+		o.Budget.Refund()
 	}
 	if r := (*RefusedError)(nil); errors.As(err, &r) {
 		r.Before = c.before
@@ -83,10 +84,9 @@ func (c *call) refused(err error) error {
 }
 
 // abandon releases everything that an attempt holds, when something panics.
-func (c *call) abandon() {
-	if c.pass != nil {
-		c.pass.Failure()
-		c.pass.Leave()
+func (c *request) abandon() {
+	if c.call != nil {
+		c.call.Failure()
 	}
 	if c.resp != nil && c.resp.Body != nil {
 		_ = c.resp.Body.Close()

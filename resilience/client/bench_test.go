@@ -21,8 +21,8 @@ func BenchmarkTransport(b *testing.B) {
 	for name, o := range map[string]Options{
 		"none": {},
 		"all": {
-			Chain: Chain{Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 9})), Breaker: must(breaker.New(breaker.Options{}))},
-			Total: time.Minute, Retry: &retry.Options{Budget: must(retrybudget.New(retrybudget.Options{}))},
+			Chain:   Chain{Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 9})), Breaker: must(breaker.New(breaker.Options{}))},
+			Timeout: time.Minute, Retry: &retry.Options{Budget: must(retrybudget.New(retrybudget.Options{}))},
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

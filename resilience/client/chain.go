@@ -16,8 +16,8 @@ type Limiter interface {
 }
 
 // Chain is the sequence of parts that every attempt to one dependency passes, in this
-// order. Nil parts are skipped; the zero value lets every attempt through. Do not change
-// it once it is in use.
+// order. Nil parts are skipped; the zero value and a nil *Chain let every attempt through.
+// Do not change a Chain once it is in use.
 type Chain struct {
 	// Name is the name of the dependency, for errors and metrics. Use a small fixed set
 	// of names, not values taken from requests.
@@ -31,56 +31,64 @@ type Chain struct {
 	Observer Observer
 }
 
-// Enter takes a place in the bulkhead, checks the breaker and waits for the limiter; key
+// Begin takes a place in the bulkhead, checks the breaker and waits for the limiter; key
 // is the limiter's key. If all of them let the attempt through, the caller must end the
-// Pass. Otherwise the error is a [*RefusedError], or the context's error if the context
+// Call. Otherwise the error is a [*RefusedError], or the context's error if the context
 // has ended, and no place is held.
 //
 // The breaker is asked again after the wait and times the attempt from then on, because
 // the wait is not the dependency's fault. If the breaker opened during the wait, the
 // attempt is refused although it has used its turn.
-func (p *Chain) Enter(ctx context.Context, key string) (*Pass, error) {
-	pass := &Pass{}
-	entered := false
+func (p *Chain) Begin(ctx context.Context, key string) (*Call, error) {
+	c := &Call{}
+	if p == nil {
+		return c, nil
+	}
+	begun := false
 	defer func() {
-		if !entered { // the attempt was refused, or a part panics
-			pass.Leave()
+		if !begun { // the attempt was refused, or a part panics
+			c.Release()
 		}
 	}()
-	err := p.enter(ctx, key, pass)
+	err := p.begin(ctx, key, c)
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 		refused.Name = p.Name
 	}
 	if err != nil {
 		return nil, err
 	}
-	entered = true
-	return pass, nil
+	begun = true
+	return c, nil
 }
 
-func (p *Chain) enter(ctx context.Context, key string, pass *Pass) error {
-	if err := p.place(ctx, pass); err != nil {
+func (p *Chain) begin(ctx context.Context, key string, c *Call) error {
+	if err := p.takePlace(ctx, c); err != nil {
 		return err
 	}
 	if err := p.expectRefusal(); err != nil {
 		return err
 	}
-	if err := p.turn(ctx, key); err != nil {
+	if err := p.waitForTurn(ctx, key); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil { // nothing would be sent, but the breaker would count a failure
 		return err
 	}
-	return p.begin(pass)
+	call, ok := p.Breaker.Begin()
+	if !ok {
+		return p.broken()
+	}
+	c.call = call
+	return nil
 }
 
-func (p *Chain) place(ctx context.Context, pass *Pass) (err error) {
+func (p *Chain) takePlace(ctx context.Context, c *Call) (err error) {
 	if p.Bulkhead == nil {
 		return nil
 	}
-	pass.slot, err = p.Bulkhead.Acquire(ctx)
+	c.slot, err = p.Bulkhead.Acquire(ctx)
 	if refused := (*bulkhead.RefusedError)(nil); errors.As(err, &refused) {
-		return &RefusedError{Part: Bulkhead, Err: err}
+		return &RefusedError{Part: PartBulkhead, Err: err}
 	}
 	return err
 }
@@ -88,9 +96,6 @@ func (p *Chain) place(ctx context.Context, pass *Pass) (err error) {
 // expectRefusal refuses an attempt before the wait for its turn if the breaker would
 // refuse it afterwards.
 func (p *Chain) expectRefusal() error {
-	if p.Breaker == nil {
-		return nil
-	}
 	if s := p.Breaker.State(); s == breaker.ForcedOpen || s == breaker.Open && p.Breaker.RetryAfter() > 0 {
 		return p.broken()
 	}
@@ -98,11 +103,11 @@ func (p *Chain) expectRefusal() error {
 }
 
 func (p *Chain) broken() error {
-	err := &breaker.RefusedError{State: p.Breaker.State(), RetryAfter: p.Breaker.RetryAfter()}
-	return &RefusedError{Part: Breaker, Err: err}
+	err := p.Breaker.Refusal()
+	return &RefusedError{Part: PartBreaker, Err: err, RetryAfter: err.RetryAfter}
 }
 
-func (p *Chain) turn(ctx context.Context, key string) error {
+func (p *Chain) waitForTurn(ctx context.Context, key string) error {
 	if p.Limiter == nil {
 		return nil
 	}
@@ -110,64 +115,55 @@ func (p *Chain) turn(ctx context.Context, key string) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &RefusedError{Part: Limit, Err: err}
+	return &RefusedError{Part: PartLimiter, Err: err}
 }
 
-func (p *Chain) begin(pass *Pass) error {
-	if p.Breaker == nil {
-		return nil
-	}
-	call, ok := p.Breaker.Begin()
-	if !ok {
-		return p.broken()
-	}
-	pass.call = call
-	return nil
-}
-
-// Pass is an attempt that was let through. Report its outcome by Success, Failure, Cancel
-// or Answer, of which only the first call counts, and then call Leave. Until the outcome
-// is reported, a Pass must not be used by two goroutines at once.
-type Pass struct {
+// Call is an attempt that was let through. End it by Success, Failure, Ignore or End. If
+// its place is held longer than until the outcome is known, as for the body of a
+// response, report the outcome by Answer and end the call by Release. Only the first
+// outcome counts. Until the outcome is reported, a Call must not be used by two
+// goroutines at once. The zero Call holds nothing.
+type Call struct {
 	slot     *bulkhead.Slot // nil without a bulkhead
 	call     breaker.Call
-	reported bool
+	answered bool
 }
 
-// Success reports to the breaker that the dependency answered correctly.
-func (p *Pass) Success() { p.report(breaker.Call.Success) }
+// Success ends the attempt: the dependency answered correctly.
+func (c *Call) Success() { c.End(breaker.Success) }
 
-// Failure reports to the breaker that the dependency failed.
-func (p *Pass) Failure() { p.report(breaker.Call.Failure) }
+// Failure ends the attempt: the dependency failed.
+func (c *Call) Failure() { c.End(breaker.Failure) }
 
-// Cancel reports to the breaker that the outcome is unknown: the caller gave up.
-func (p *Pass) Cancel() { p.report(breaker.Call.Cancel) }
+// Ignore ends the attempt: the outcome tells nothing about the dependency, for example
+// because the caller gave up.
+func (c *Call) Ignore() { c.End(breaker.Ignored) }
+
+// End is shorthand for Answer and Release.
+func (c *Call) End(o breaker.Outcome) {
+	c.Answer(o)
+	c.Release()
+}
 
 // Answer reports the outcome to the breaker.
-func (p *Pass) Answer(o breaker.Outcome) {
-	p.report(func(c breaker.Call) { c.End(o) })
-}
-
-func (p *Pass) report(how func(breaker.Call)) {
-	if !p.reported {
-		p.reported = true
-		how(p.call)
+func (c *Call) Answer(o breaker.Outcome) {
+	if !c.answered {
+		c.answered = true
+		c.call.End(o)
 	}
 }
 
-// end returns Leave, or nil if there is no place to release.
-func (p *Pass) end() func() {
-	if p.slot == nil {
+// Release frees the place; only the first call does. If no outcome was reported, it also
+// reports that the outcome is unknown.
+func (c *Call) Release() {
+	c.Answer(breaker.Ignored)
+	c.slot.Release()
+}
+
+// end returns Release, or nil if there is no place to release.
+func (c *Call) end() func() {
+	if c.slot == nil {
 		return nil
 	}
-	return p.Leave
-}
-
-// Leave releases the place; only the first call does. If no outcome was reported, it also
-// reports Cancel.
-func (p *Pass) Leave() {
-	p.Cancel()
-	if p.slot != nil {
-		p.slot.Release()
-	}
+	return c.Release
 }

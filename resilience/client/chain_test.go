@@ -36,7 +36,7 @@ func TestAnOpenBreakerSparesTheTurn(t *testing.T) {
 	} {
 		k, b := &keys{}, must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour}))
 		open(b)
-		if _, err := (&Chain{Breaker: b, Limiter: k}).Enter(t.Context(), "a"); err == nil || len(k.asked) != 0 {
+		if _, err := (&Chain{Breaker: b, Limiter: k}).Begin(t.Context(), "a"); err == nil || len(k.asked) != 0 {
 			t.Errorf("%s: %v, asked for %q", name, err, k.asked)
 		}
 	}
@@ -50,7 +50,7 @@ func TestRefusedRequestsAreClosedAndNotCounted(t *testing.T) {
 	for name, o := range map[string]Options{
 		"bulkhead": {Chain: Chain{Bulkhead: full}},
 		"limiter":  {Chain: Chain{Limiter: never{}}},
-		"deadline": {Total: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}},
+		"deadline": {Timeout: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}},
 	} {
 		o.Breaker = must(breaker.New(breaker.Options{}))
 		body := &closing{Reader: strings.NewReader("a body")}

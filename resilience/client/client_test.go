@@ -90,8 +90,8 @@ func TestRequestWithoutAURLIsAnError(t *testing.T) {
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {
-	_, err := New(Options{Total: -1, Retry: &retry.Options{Attempts: -1}})
-	if err == nil || !strings.Contains(err.Error(), "Total") || !strings.Contains(err.Error(), "Attempts") {
+	_, err := New(Options{Timeout: -1, Retry: &retry.Options{Attempts: -1}})
+	if err == nil || !strings.Contains(err.Error(), "Timeout") || !strings.Contains(err.Error(), "Attempts") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestAllPartsOverRealConnections(t *testing.T) {
 			Name: "echo", Bulkhead: places, Breaker: must(breaker.New(breaker.Options{})), Observer: seen,
 			Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit)),
 		},
-		Total:    10 * time.Second,
+		Timeout:  10 * time.Second,
 		Retry:    &retry.Options{Base: time.Millisecond, Budget: must(retrybudget.New(retrybudget.Options{}))},
 		Deadline: &deadline.Transport{},
 	}))}
@@ -204,10 +204,10 @@ func TestRefusals(t *testing.T) {
 		part   Part
 		target any
 	}{
-		{"bulkhead", Options{Chain: Chain{Bulkhead: full}}, Bulkhead, new(*bulkhead.RefusedError)},
-		{"breaker", Options{Chain: Chain{Breaker: open}}, Breaker, new(*breaker.RefusedError)},
-		{"limiter", Options{Chain: Chain{Limiter: never{}}}, Limit, new(*stint.Error)},
-		{"deadline", Options{Total: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}}, Deadline, new(*deadline.RefusedError)},
+		{"bulkhead", Options{Chain: Chain{Bulkhead: full}}, PartBulkhead, new(*bulkhead.RefusedError)},
+		{"breaker", Options{Chain: Chain{Breaker: open}}, PartBreaker, new(*breaker.RefusedError)},
+		{"limiter", Options{Chain: Chain{Limiter: never{}}}, PartLimiter, new(*stint.Error)},
+		{"deadline", Options{Timeout: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}}, PartDeadline, new(*deadline.RefusedError)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
@@ -378,10 +378,10 @@ func TestUpgradedConnectionsStayWritable(t *testing.T) {
 	}
 }
 
-func TestTotalBoundsTheWholeCall(t *testing.T) {
+func TestTimeoutBoundsTheWholeCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		rt := must(New(Options{Total: time.Second, Retry: &retry.Options{Attempts: 100, Jitter: retry.None}, Base: answers(503)}))
+		rt := must(New(Options{Timeout: time.Second, Retry: &retry.Options{Attempts: 100, Jitter: retry.None}, Base: answers(503)}))
 		resp, err := get(t, rt)
 		if err != nil || resp.StatusCode != 503 || time.Since(start) != 700*time.Millisecond {
 			t.Errorf("%v, %v after %v", resp, err, time.Since(start))

@@ -84,7 +84,7 @@ func TestTimeoutsShow(t *testing.T) {
 		o      Options
 		client http.Client
 	}{
-		"total":         {Options{Total: short}, http.Client{}},
+		"total":         {Options{Timeout: short}, http.Client{}},
 		"clientTimeout": {Options{}, http.Client{Timeout: short}},
 		"base":          {Options{Base: &http.Transport{ResponseHeaderTimeout: short}}, http.Client{}},
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Part is one of the parts that can refuse an attempt.
@@ -11,10 +12,10 @@ type Part uint8
 
 // The parts.
 const (
-	Bulkhead Part = iota // Err is a *bulkhead.RefusedError
-	Breaker              // Err is a *breaker.RefusedError
-	Limit                // Err is the limiter's error
-	Deadline             // Err is a *deadline.RefusedError
+	PartBulkhead Part = iota // Err is a *bulkhead.RefusedError
+	PartBreaker              // Err is a *breaker.RefusedError
+	PartLimiter              // Err is the limiter's error
+	PartDeadline             // Err is a *deadline.RefusedError
 	partCount
 )
 
@@ -26,12 +27,18 @@ func (p Part) String() string {
 	return [partCount]string{"bulkhead", "breaker", "limiter", "deadline"}[p]
 }
 
+// ErrRefused is what a [*RefusedError] is to [errors.Is].
+var ErrRefused = errors.New("the client did not send the request")
+
 // RefusedError reports that a part refused an attempt, so that it was not sent.
 // [errors.As] finds the part's own error in it.
 type RefusedError struct {
 	Name string // name of the dependency
 	Part Part
 	Err  error // the part's own error
+
+	// RetryAfter is how long the breaker will still refuse attempts. Zero: unknown.
+	RetryAfter time.Duration
 
 	// Before is the error of the attempt before this one, or a [*StatusError]. It is nil
 	// for the first attempt. [errors.Is] and [errors.As] do not look into it.
@@ -49,6 +56,9 @@ func (e *RefusedError) Error() string {
 	}
 	return text
 }
+
+// Is reports whether the target is [ErrRefused].
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
 // Unwrap returns the part's own error.
 func (e *RefusedError) Unwrap() error { return e.Err }

@@ -57,7 +57,7 @@ func TestRefusalHasItsNumber(t *testing.T) {
 		t.Fatalf("%v; got %+v", err, refusals)
 	}
 	got := refusals[0]
-	if refused, ok := got.Err.(*RefusedError); !ok || got.Attempt != 2 || got.Part != Breaker || refused.Before != io.ErrUnexpectedEOF { //nolint:errorlint // the events have the original errors
+	if refused, ok := got.Err.(*RefusedError); !ok || got.Attempt != 2 || got.Part != PartBreaker || refused.Before != io.ErrUnexpectedEOF { //nolint:errorlint // the events have the original errors
 		t.Errorf("got %+v", got)
 	}
 }

@@ -68,7 +68,7 @@ func newTransport() (*client.Transport, error) {
 			Breaker:  fuse,
 			Limiter:  limiter,
 		},
-		Total:    10 * time.Second,
+		Timeout:  10 * time.Second,
 		Retry:    &retry.Options{Base: time.Millisecond, Budget: retries},
 		Deadline: &deadline.Transport{},
 	})

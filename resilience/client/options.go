@@ -17,10 +17,10 @@ import (
 type Options struct {
 	Chain
 
-	// Total bounds the whole call: all attempts, the waits between them and the
+	// Timeout bounds the whole call: all attempts, the waits between them and the
 	// response's body, but not a connection that has changed its protocol. An earlier
 	// deadline of the context still applies. Zero: no bound.
-	Total time.Duration
+	Timeout time.Duration
 
 	// Retry repeats attempts by a policy of these options; its Budget bounds the retries.
 	// Its Classify is not called. Nil: no retries.
@@ -83,8 +83,8 @@ func New(o Options) (*Transport, error) {
 	o.setDefaults()
 	t := &Transport{options: o, below: o.sender()}
 	var wrong error
-	if o.Total < 0 {
-		wrong = fmt.Errorf("client: Total: is %v, which is below 0", o.Total)
+	if o.Timeout < 0 {
+		wrong = fmt.Errorf("client: Timeout: is %v, which is below 0", o.Timeout)
 	}
 	if o.Retry != nil {
 		policy, err := t.options.Policy(*o.Retry)

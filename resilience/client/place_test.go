@@ -72,7 +72,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 			places, probed := must(bulkhead.New(bulkhead.Options{Limit: 1})), halfOpen()
 			body := &closing{Reader: strings.NewReader("an answer")}
 			o := Options{
-				Chain: Chain{Bulkhead: places, Breaker: probed}, Total: time.Hour, Retry: &retry.Options{Base: time.Microsecond},
+				Chain: Chain{Bulkhead: places, Breaker: probed}, Timeout: time.Hour, Retry: &retry.Options{Base: time.Microsecond},
 				Base: trip(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 503, Body: body}, nil }),
 			}
 			with(&o)
@@ -128,7 +128,7 @@ func TestUnclosedBodiesReleaseTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := must(bulkhead.New(bulkhead.Options{Limit: 3}))
 		send := func(status int, body io.ReadCloser) {
-			_, err := get(t, must(New(Options{Chain: Chain{Bulkhead: places}, Total: time.Second, Base: trip(func(*http.Request) (*http.Response, error) {
+			_, err := get(t, must(New(Options{Chain: Chain{Bulkhead: places}, Timeout: time.Second, Base: trip(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: status, Body: body}, nil
 			})})))
 			if err != nil {

@@ -28,7 +28,7 @@ func (t *Transport) setDefaults() {
 // RoundTrip makes one call with its retries.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.once.Do(t.setDefaults)
-	start, c := time.Now(), &call{options: &t.options, below: t.below}
+	start, c := time.Now(), &request{options: &t.options, below: t.below}
 	req, cancel := t.bound(req)
 	returned := false
 	defer func() {
@@ -45,18 +45,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return atEnd(resp, err, cancel)
 }
 
-// bound returns a request that ends after Total, and its cancel function, which is nil
-// without a Total.
+// bound returns a request that ends after Timeout, and its cancel function, which is nil
+// without a Timeout.
 func (t *Transport) bound(req *http.Request) (*http.Request, context.CancelFunc) {
-	if t.options.Total == 0 {
+	if t.options.Timeout == 0 {
 		return req, nil
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), t.options.Total)
+	ctx, cancel := context.WithTimeout(req.Context(), t.options.Timeout)
 	return req.WithContext(ctx), cancel
 }
 
 // repeating wraps a call with its retries.
-func (t *Transport) repeating(c *call) http.RoundTripper {
+func (t *Transport) repeating(c *request) http.RoundTripper {
 	if t.policy == nil {
 		return c
 	}

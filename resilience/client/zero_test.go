@@ -31,15 +31,15 @@ func TestZeroValues(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 	}
-	pass, err := (&Chain{}).Enter(t.Context(), "")
+	call, err := (&Chain{}).Begin(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pass.Success()
-	pass.Leave()
-	(&Pass{}).Leave()
+	call.Success()
+	call.Release()
+	(&Call{}).Release()
 	var refused *RefusedError
-	if _, err := (&Chain{Bulkhead: &bulkhead.Bulkhead{}}).Enter(t.Context(), ""); !errors.As(err, &refused) {
+	if _, err := (&Chain{Bulkhead: &bulkhead.Bulkhead{}}).Begin(t.Context(), ""); !errors.As(err, &refused) {
 		t.Errorf("a bulkhead: %v", err)
 	}
 }

@@ -281,13 +281,13 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 		{"theContextsTime", Transport{}, 850 * ms, "850"},
 		{"roundedDown", Transport{}, 850*ms - 1, "849"},
 		{"nothingWithoutDeadline", Transport{}, 0, ""},
-		{"theTotal", Transport{Total: time.Second}, 0, "1000"},
-		{"theContextBeforeTheTotal", Transport{Total: time.Second}, 5 * time.Second, "5000"},
+		{"theTimeout", Transport{Timeout: time.Second}, 0, "1000"},
+		{"theContextBeforeTheTimeout", Transport{Timeout: time.Second}, 5 * time.Second, "5000"},
 		{"lessTheReserve", Transport{Reserve: 50 * ms}, 850 * ms, "800"},
 		{"aMillisecondIsEnough", Transport{}, ms, "1"},
 		{"notLessThanAMillisecond", Transport{}, ms - 1, "refused"},
 		{"notWithinTheReserve", Transport{Reserve: 50 * ms}, 50 * ms, "refused"},
-		{"notWithATotalWithinTheReserve", Transport{Reserve: 50 * ms, Total: ms}, 0, "refused"},
+		{"notWithATimeoutWithinTheReserve", Transport{Reserve: 50 * ms, Timeout: ms}, 0, "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			header := "refused"
-			tr := &Transport{Total: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
+			tr := &Transport{Timeout: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
 				header = req.Header.Get(DefaultHeader)
 				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 			})}
@@ -357,7 +357,7 @@ func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
 func TestTransportKeepsTheHeader(t *testing.T) {
 	for _, h := range []http.Header{{"Accept": {"text/plain"}}, {}, nil} {
 		var sent http.Header
-		tr := &Transport{Total: time.Minute, Base: trip(func(req *http.Request) (*http.Response, error) {
+		tr := &Transport{Timeout: time.Minute, Base: trip(func(req *http.Request) (*http.Response, error) {
 			sent = req.Header
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 		})}
@@ -400,12 +400,12 @@ type closing struct {
 
 func (c *closing) Close() error { c.done = true; return nil }
 
-// Total lasts until the body has been read, and its timer is released then.
-func TestTotalCoversTheBody(t *testing.T) {
+// Timeout lasts until the body has been read, and its timer is released then.
+func TestTimeoutCoversTheBody(t *testing.T) {
 	for _, status := range []int{200, 101} {
 		synctest.Test(t, func(t *testing.T) {
 			var sent *http.Request
-			tr := &Transport{Total: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
+			tr := &Transport{Timeout: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
 				sent = req
 				return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 			})}
@@ -428,7 +428,7 @@ func TestTotalCoversTheBody(t *testing.T) {
 }
 
 func TestRefusalIsATimeout(t *testing.T) {
-	client := &http.Client{Transport: &Transport{Total: time.Hour, Reserve: 2 * time.Hour, Base: trip(func(*http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: &Transport{Timeout: time.Hour, Reserve: 2 * time.Hour, Base: trip(func(*http.Request) (*http.Response, error) {
 		t.Error("sent")
 		return nil, io.EOF
 	})}}
@@ -446,7 +446,7 @@ func TestRefusalIsATimeout(t *testing.T) {
 func TestFailedTripEndsItsContext(t *testing.T) {
 	var sent *http.Request
 	down := errors.New("down")
-	tr := &Transport{Total: time.Hour, Base: trip(func(req *http.Request) (*http.Response, error) {
+	tr := &Transport{Timeout: time.Hour, Base: trip(func(req *http.Request) (*http.Response, error) {
 		sent = req
 		return nil, down
 	})}

@@ -3,6 +3,7 @@ package deadline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,10 +22,10 @@ type Transport struct {
 	// Header is the header that carries the time. Defaults to DefaultHeader.
 	Header string
 
-	// Total is the time of a request whose context has no deadline, from RoundTrip to the
+	// Timeout is the time of a request whose context has no deadline, from RoundTrip to the
 	// end of the response's body. Below a transport that retries, it is the time of each
 	// attempt. Zero: no bound, and no time is sent.
-	Total time.Duration
+	Timeout time.Duration
 
 	// Reserve is subtracted from the time that is sent. It accounts for the time to
 	// connect, to send, to receive the response and to process it. Zero: nothing is
@@ -75,13 +76,13 @@ func (t *Transport) base() http.RoundTripper {
 	return cmp.Or(t.Base, http.DefaultTransport)
 }
 
-// bound gives a context without a deadline the deadline of Total. cancel is nil if the
+// bound gives a context without a deadline the deadline of Timeout. cancel is nil if the
 // context is unchanged.
 func (t *Transport) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok || t.Total <= 0 {
+	if _, ok := ctx.Deadline(); ok || t.Timeout <= 0 {
 		return ctx, nil
 	}
-	return context.WithTimeout(ctx, t.Total)
+	return context.WithTimeout(ctx, t.Timeout)
 }
 
 func refuse(req *http.Request, cancel context.CancelFunc, left time.Duration) error {
@@ -93,6 +94,9 @@ func refuse(req *http.Request, cancel context.CancelFunc, left time.Duration) er
 	}
 	return &RefusedError{Left: max(0, left)}
 }
+
+// ErrRefused is what a [*RefusedError] is to [errors.Is].
+var ErrRefused = errors.New("no time was left for the request")
 
 // RefusedError reports that a request was not sent because no time was left. It is a
 // timeout to net/http, and a [context.DeadlineExceeded] to [errors.Is].
@@ -110,6 +114,9 @@ func (e *RefusedError) Timeout() bool { return true }
 
 // Retryable returns false: a retry would have no more time.
 func (e *RefusedError) Retryable() bool { return false }
+
+// Is reports whether the target is [ErrRefused].
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
 // Unwrap returns [context.DeadlineExceeded].
 func (e *RefusedError) Unwrap() error { return context.DeadlineExceeded }

@@ -242,11 +242,11 @@ func TestRefusals(t *testing.T) {
 		part  client.Part
 		want  codes.Code
 	}{
-		{"bulkhead", client.Chain{Bulkhead: full}, client.Bulkhead, codes.ResourceExhausted},
-		{"breaker", client.Chain{Breaker: open}, client.Breaker, codes.Unavailable},
-		{"limiter", client.Chain{Limiter: limiter{errors.New("limit")}}, client.Limit, codes.ResourceExhausted},
-		{"limiterTooLate", client.Chain{Limiter: limiter{context.DeadlineExceeded}}, client.Limit, codes.DeadlineExceeded},
-		{"limiterCanceled", client.Chain{Limiter: limiter{context.Canceled}}, client.Limit, codes.Canceled},
+		{"bulkhead", client.Chain{Bulkhead: full}, client.PartBulkhead, codes.ResourceExhausted},
+		{"breaker", client.Chain{Breaker: open}, client.PartBreaker, codes.Unavailable},
+		{"limiter", client.Chain{Limiter: limiter{errors.New("limit")}}, client.PartLimiter, codes.ResourceExhausted},
+		{"limiterTooLate", client.Chain{Limiter: limiter{context.DeadlineExceeded}}, client.PartLimiter, codes.DeadlineExceeded},
+		{"limiterCanceled", client.Chain{Limiter: limiter{context.Canceled}}, client.PartLimiter, codes.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
@@ -274,7 +274,7 @@ func TestRefusals(t *testing.T) {
 func TestContextOverRefusesWithItsStatus(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1}))
 	must(places.Acquire(t.Context()))
-	rpc, _ := dial(t, Options{Chain: client.Chain{Bulkhead: places}, Total: 10 * time.Millisecond}, ok)
+	rpc, _ := dial(t, Options{Chain: client.Chain{Bulkhead: places}, Timeout: 10 * time.Millisecond}, ok)
 	if _, err := rpc.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
@@ -334,7 +334,7 @@ func TestCodesHaveTheirNames(t *testing.T) {
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {
-	for field, o := range map[string]Options{"Total": {Total: -1}, "Attempts": {Retry: &retry.Options{Attempts: -1}}} {
+	for field, o := range map[string]Options{"Timeout": {Timeout: -1}, "Attempts": {Retry: &retry.Options{Attempts: -1}}} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -15,7 +15,7 @@ import (
 // sent, so a retry that the budget granted is returned to it.
 func (c *Client) refused(err error, attempt int, before error) error {
 	if o := c.options.Retry; attempt > 1 && o.Budget != nil {
-		o.Budget.Return()
+		o.Budget.Refund()
 	}
 	r := (*client.RefusedError)(nil)
 	if !errors.As(err, &r) {
@@ -41,7 +41,7 @@ func (r *refusal) code() codes.Code {
 		return codes.Canceled
 	case r.Timeout(), errors.Is(r.Err, context.DeadlineExceeded):
 		return codes.DeadlineExceeded
-	case r.Part == client.Breaker:
+	case r.Part == client.PartBreaker:
 		return codes.Unavailable
 	}
 	return codes.ResourceExhausted

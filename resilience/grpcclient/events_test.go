@@ -53,7 +53,7 @@ func TestRefusalsNameTheirPart(t *testing.T) {
 	seen := &log{}
 	rpc, _ := dial(t, Options{Chain: client.Chain{Limiter: limiter{context.DeadlineExceeded}, Observer: seen}}, ok)
 	_, _ = rpc.UnaryCall(t.Context(), &pb.SimpleRequest{})
-	if e := seen.events[0]; e.Kind != client.Refused || e.Part != client.Limit || e.Attempt != 1 {
+	if e := seen.events[0]; e.Kind != client.Refused || e.Part != client.PartLimiter || e.Attempt != 1 {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -115,7 +115,7 @@ func TestFailureCodes(t *testing.T) {
 }
 
 // The context of a call is canceled when the call ends.
-func TestTotalEndsWithTheCall(t *testing.T) {
+func TestTimeoutEndsWithTheCall(t *testing.T) {
 	conn, _ := connect(t, Options{}, ok)
 	var over func() error
 	invoke := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
@@ -125,7 +125,7 @@ func TestTotalEndsWithTheCall(t *testing.T) {
 		over = ctx.Err
 		return ctx.Err()
 	}
-	if err := must(New(Options{Total: time.Hour})).Unary(t.Context(), "/s/m", nil, nil, conn, invoke); err != nil || over() == nil {
+	if err := must(New(Options{Timeout: time.Hour})).Unary(t.Context(), "/s/m", nil, nil, conn, invoke); err != nil || over() == nil {
 		t.Errorf("%v, then %v", err, over())
 	}
 }

@@ -58,7 +58,7 @@ func newClient() (*grpcclient.Client, error) {
 	}
 	return grpcclient.New(grpcclient.Options{
 		Chain:      client.Chain{Name: "health", Breaker: fuse},
-		Total:      10 * time.Second,
+		Timeout:    10 * time.Second,
 		Retry:      &retry.Options{Budget: retries},
 		Repeatable: func(context.Context, string) bool { return true },
 	})

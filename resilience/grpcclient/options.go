@@ -21,9 +21,9 @@ import (
 type Options struct {
 	client.Chain
 
-	// Total bounds a unary call: all attempts and the waits between them. An earlier
+	// Timeout bounds a unary call: all attempts and the waits between them. An earlier
 	// deadline of the context still applies. Zero: no bound.
-	Total time.Duration
+	Timeout time.Duration
 
 	// Retry repeats unary calls by a policy of these options; its Budget bounds the
 	// retries. Its Classify is not called. Nil: no retries.
@@ -94,19 +94,22 @@ type Client struct {
 // New returns a client of these parts. The error lists every invalid option.
 func New(o Options) (*Client, error) {
 	o.setDefaults()
-	if o.Total < 0 {
-		return nil, fmt.Errorf("grpcclient: Total: is %v, which is below 0", o.Total)
-	}
 	c := &Client{options: o}
 	c.once.Do(func() {})
-	if o.Retry == nil {
-		return c, nil
+	var wrong error
+	if o.Timeout < 0 {
+		wrong = fmt.Errorf("grpcclient: Timeout: is %v, which is below 0", o.Timeout)
 	}
-	with := *o.Retry
-	with.Classify = nil // try marks its errors with retry.After and retry.Permanent
-	var err error
-	c.policy, err = o.Policy(with)
-	return c, err
+	if o.Retry != nil {
+		with := *o.Retry
+		with.Classify = nil // try marks its errors with retry.After and retry.Permanent
+		policy, err := c.options.Policy(with)
+		c.policy, wrong = policy, errors.Join(wrong, err)
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	return c, nil
 }
 
 // Options returns both interceptors as options of a connection. They run after

@@ -18,13 +18,13 @@ import (
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	c.once.Do(c.options.setDefaults)
 	start := time.Now()
-	pass, err := c.options.Enter(ctx, c.options.Key(ctx, cc.Target(), method))
+	call, err := c.options.Begin(ctx, c.options.Key(ctx, cc.Target(), method))
 	if err != nil {
 		err = c.refused(err, 1, nil)
 		c.options.Observe(client.Event{Kind: client.Ended, Attempt: 1, Took: time.Since(start), Result: result(err), Err: err})
 		return nil, err
 	}
-	s := &stream{client: c, ctx: ctx, pass: pass, start: start}
+	s := &stream{client: c, ctx: ctx, call: call, start: start}
 	if err := s.open(func() (grpc.ClientStream, error) {
 		return streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(s.end))...)
 	}); err != nil {
@@ -39,7 +39,7 @@ type stream struct {
 
 	client *Client
 	ctx    context.Context //nolint:containedctx // a stream is a call
-	pass   *client.Pass
+	call   *client.Call
 	start  time.Time
 
 	judged, ended sync.Once
@@ -49,8 +49,7 @@ func (s *stream) open(streamer func() (grpc.ClientStream, error)) (err error) {
 	returned := false
 	defer func() {
 		if !returned { // the handler of an event panics
-			s.pass.Failure()
-			s.pass.Leave()
+			s.call.Failure()
 		}
 	}()
 	s.ClientStream, err = streamer()
@@ -74,7 +73,7 @@ func (s *stream) RecvMsg(m any) error {
 
 func (s *stream) judge(err error) {
 	s.judged.Do(func() {
-		s.client.reportOutcome(s.ctx, s.pass, err)
+		s.client.reportOutcome(s.ctx, s.call, err)
 		s.client.options.Observe(client.Event{Kind: client.Sent, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})
 }
@@ -86,7 +85,7 @@ func (s *stream) end(err error) {
 		err = nil
 	}
 	s.ended.Do(func() {
-		defer s.pass.Leave()
+		defer s.call.Release()
 		s.judge(err)
 		s.client.options.Observe(client.Event{Kind: client.Ended, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})

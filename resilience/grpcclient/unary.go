@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
 )
@@ -20,9 +21,9 @@ import (
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	c.once.Do(c.options.setDefaults)
 	start := time.Now()
-	if c.options.Total > 0 {
+	if c.options.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.Total)
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
 	u := &unary{client: c, method: method, key: c.options.Key(ctx, cc.Target(), method)}
@@ -54,17 +55,17 @@ func (u *unary) run(ctx context.Context) error {
 // to tell the policy whether to retry.
 func (u *unary) try(ctx context.Context) error {
 	u.attempt++
-	pass, err := u.client.options.Enter(ctx, u.key)
+	call, err := u.client.options.Begin(ctx, u.key)
 	if err != nil {
 		return retry.Permanent(u.client.refused(err, u.attempt, u.before))
 	}
-	defer pass.Leave()
+	defer call.Release()
 	if o := u.client.options.Retry; u.attempt == 1 && o != nil && o.Budget != nil {
 		o.Budget.Request()
 	}
 	var trailer metadata.MD
 	start, how := time.Now(), status.Error(codes.Unknown, "it panics")
-	defer func() { u.client.reportOutcome(ctx, pass, how) }()
+	defer func() { u.client.reportOutcome(ctx, call, how) }()
 	how = u.send(ctx, &trailer)
 	u.client.options.Observe(client.Event{Kind: client.Sent, Attempt: u.attempt, Took: time.Since(start), Result: result(how), Err: how})
 	if how == nil {
@@ -75,12 +76,12 @@ func (u *unary) try(ctx context.Context) error {
 }
 
 // reportOutcome reports the outcome of an attempt to the breaker.
-func (c *Client) reportOutcome(ctx context.Context, pass *client.Pass, err error) {
+func (c *Client) reportOutcome(ctx context.Context, call *client.Call, err error) {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		pass.Cancel()
+		call.Answer(breaker.Ignored)
 		return
 	}
-	pass.Answer(c.options.Outcome(status.Code(err)))
+	call.Answer(c.options.Outcome(status.Code(err)))
 }
 
 func (u *unary) marked(ctx context.Context, err error, trailer metadata.MD) error {

@@ -8,8 +8,9 @@ import (
 
 // Do calls f until it succeeds or the policy stops. It returns the unchanged result of
 // the last call, also when the context ends during a wait. It makes the first call even
-// if the context has ended.
+// if the context has ended. A nil policy is the zero Policy.
 func Do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
+	p = p.orZero()
 	r := p.begin(ctx)
 	for {
 		v, err := f(ctx)
@@ -32,6 +33,13 @@ type run struct {
 	start   time.Time
 	attempt int
 	last    time.Duration // the last backoff
+}
+
+func (p *Policy) orZero() *Policy {
+	if p == nil {
+		return &Policy{}
+	}
+	return p
 }
 
 func (p *Policy) begin(ctx context.Context) *run {
@@ -131,7 +139,7 @@ func (r *run) sleep(wait time.Duration) bool {
 
 func (r *run) refund() {
 	if b := r.policy.options.Budget; b != nil {
-		b.Return()
+		b.Refund()
 	}
 }
 

@@ -28,7 +28,7 @@ func mustNew(tb testing.TB, o Options) *Policy {
 type purse struct{ requests, left, returned int }
 
 func (p *purse) Request() { p.requests++ }
-func (p *purse) Return()  { p.returned++; p.left++ }
+func (p *purse) Refund()  { p.returned++; p.left++ }
 func (p *purse) Retry() bool {
 	if p.left == 0 {
 		return false

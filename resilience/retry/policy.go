@@ -66,11 +66,11 @@ type Options struct {
 type Budget interface {
 	Request()    // counts a first attempt
 	Retry() bool // takes a retry, and reports whether there was one
-	Return()     // returns a granted retry that was not sent
+	Refund()     // returns a granted retry that was not sent
 }
 
 // Policy decides about retries. Make one with [New] and use it for many calls; the zero
-// value behaves like New(Options{}). It is safe for concurrent use.
+// value and a nil *Policy behave like New(Options{}). It is safe for concurrent use.
 type Policy struct {
 	options Options
 	backoff Backoff

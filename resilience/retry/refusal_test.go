@@ -28,9 +28,9 @@ func TestRefusalsAreNotRepeated(t *testing.T) {
 		t.Fatal("no place")
 	}
 	nothing := func(context.Context) error { return nil }
-	late := &deadline.Transport{Total: time.Second, Reserve: time.Minute}
+	late := &deadline.Transport{Timeout: time.Second, Reserve: time.Minute}
 	for _, refuse := range []func() error{
-		func() error { return broken.Do(func() error { return nil }) },
+		func() error { return broken.Do(t.Context(), func(context.Context) error { return nil }) },
 		func() error { return full.Do(t.Context(), nothing) },
 		func() error {
 			_, err := late.RoundTrip(request(t.Context(), t, "GET", nil))

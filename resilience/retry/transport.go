@@ -35,7 +35,7 @@ type Transport struct {
 
 // RoundTrip sends the request, and sends it again while the policy allows.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	p := t.policy()
+	p := t.Policy.orZero()
 	r := p.begin(req.Context())
 	for attempt := req; ; {
 		resp, err := t.base().RoundTrip(attempt)
@@ -82,13 +82,6 @@ func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
-}
-
-func (t *Transport) policy() *Policy {
-	if t.Policy != nil {
-		return t.Policy
-	}
-	return &Policy{}
 }
 
 func (t *Transport) base() http.RoundTripper {

@@ -36,7 +36,8 @@ type Options struct {
 const NoShare = -1
 
 // Budget counts requests and grants retries. Make one with [New]; the zero value behaves
-// like New(Options{}). It is safe for concurrent use.
+// like New(Options{}), and a nil *Budget grants every retry. It is safe for concurrent
+// use.
 type Budget struct {
 	share float64
 	least float64 // retries in a window without any request
@@ -87,6 +88,9 @@ func (o *Options) check() error {
 
 // Request counts the first attempt of a request, not its retries.
 func (b *Budget) Request() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked()
@@ -95,6 +99,9 @@ func (b *Budget) Request() {
 
 // Retry takes one retry from the budget, and reports whether there was one.
 func (b *Budget) Retry() bool {
+	if b == nil {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked()
@@ -105,9 +112,12 @@ func (b *Budget) Retry() bool {
 	return true
 }
 
-// Return returns a retry that was granted but not sent. It does nothing when the window
+// Refund returns a retry that was granted but not sent. It does nothing when the window
 // holds no retry.
-func (b *Budget) Return() {
+func (b *Budget) Refund() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked()
@@ -123,6 +133,9 @@ type Usage struct {
 
 // Usage returns the current usage.
 func (b *Budget) Usage() Usage {
+	if b == nil {
+		return Usage{Left: math.MaxInt64 / 2}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked()

@@ -105,17 +105,17 @@ func TestGoroutinesGetExactlyTheBudget(t *testing.T) {
 func TestReturnMakesRoom(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{Share: NoShare, PerSecond: 0.2, Clock: clock.read})
-	b.Return() // there is no retry to return
+	b.Refund() // there is no retry to return
 	if n := granted(b); n != 2 {
 		t.Fatalf("granted %d, want 2", n)
 	}
 	clock.pass(10*time.Second - 1)
-	b.Return()
+	b.Refund()
 	if u := b.Usage(); u != (Usage{Retries: 1, Left: 1}) {
 		t.Errorf("%+v", u)
 	}
 	clock.pass(1)
-	b.Return() // the retry has left the window
+	b.Refund() // the retry has left the window
 	if u := b.Usage(); u != (Usage{Left: 2}) {
 		t.Errorf("%+v", u)
 	}

@@ -61,7 +61,7 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 			adaptive.Middleware{Gate: gate}.Wrap(g).ServeHTTP(w, r)
 			calls, dropped := 0, 0
 			for _, window := range seen {
-				calls, dropped = calls+window.Calls, dropped+window.Dropped
+				calls, dropped = calls+window.Calls, dropped+window.Failures
 			}
 			if w.Code != c.want || calls != c.calls || dropped != c.dropped || gate.Usage().InFlight != 0 {
 				t.Errorf("status %d, %d calls, %d dropped, %+v", w.Code, calls, dropped, gate.Usage())
