@@ -13,7 +13,7 @@ import (
 
 // Stint among the policies of failsafe-go: an attempt over the limit is retried at the
 // time that the limiter names.
-func Example() {
+func ExampleNew() {
 	limit, err := stint.Spec{Limit: 100, Window: time.Second}.Compile()
 	if err != nil {
 		fmt.Println(err)

@@ -224,7 +224,7 @@ func TestGradient(t *testing.T) {
 		{"staysUnused", Window{Calls: 10, Latency: 500 * time.Millisecond, InFlight: 49}, 100},
 		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},              // 80 + (75 + 5)/5
 		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                                // 80 + (50 + 5)/5
-		{"fallsByWhatFails", Window{Calls: 10, Failures: 5, Latency: 50 * time.Millisecond, InFlight: 9}, 99}, // 80 + 95/5
+		{"fallsByWhatFails", Window{Calls: 10, Failures: 5, Latency: 50 * time.Millisecond, InFlight: 9}, 99},     // 80 + 95/5
 		{"growsByWhatIsNot", Window{Calls: 10, Failures: 5, Latency: 50 * time.Millisecond, InFlight: 100}, 99.5}, // 80 + (95 + 2.5)/5
 		{"fallsWhenAllFail", Window{Calls: 10, Failures: 10, InFlight: 9}, 98},
 	} {

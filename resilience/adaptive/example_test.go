@@ -32,7 +32,7 @@ func ExampleMiddleware() {
 }
 
 // A client that sends less to a server that refuses.
-func ExampleThrottle() {
+func ExampleNewThrottle() {
 	throttle, err := adaptive.NewThrottle(adaptive.ThrottleOptions{})
 	if err != nil {
 		fmt.Println(err)
@@ -40,7 +40,7 @@ func ExampleThrottle() {
 	}
 	for range 9 {
 		if call, ok := throttle.Begin(); ok {
-			call.End(adaptive.Failure)
+			call.Failure()
 		}
 	}
 	fmt.Printf("%.1f of the next are not sent\n", throttle.Probability())
@@ -64,4 +64,35 @@ func ExampleCPU_Scale() {
 	d, err := store.Take(context.Background(), stint.Claim{Key: "user:42", Limit: limit, Cost: 1})
 	fmt.Println(d.Limit, err)
 	// Output: 750 <nil>
+}
+
+// Calls of any protocol go through a gate by Do, or by Begin and the end of the Call.
+func ExampleNew() {
+	gate, err := adaptive.New(adaptive.Options{Min: 1, Max: 100})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	answer, err := adaptive.Do(ctx, gate, func(context.Context) (string, error) { return "hello", nil })
+	fmt.Println(answer, err, gate.Usage().Admitted)
+	// Output: hello <nil> 1
+}
+
+// A gate whose limit is 40 while the machine is not busy. In a container, set Load to
+// CgroupCPU(nil, nil).
+func ExampleNewCPU() {
+	busy := 0.5
+	cpu, err := adaptive.NewCPU(adaptive.CPUOptions{Full: 40, Load: func() (float64, error) { return busy, nil }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	gate, err := adaptive.New(adaptive.Options{Algorithm: cpu})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cpu.Load(), gate.Usage().Limit)
+	// Output: 0.5 40
 }

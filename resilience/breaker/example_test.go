@@ -9,6 +9,43 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
+// The error of New lists every invalid option.
+func ExampleNew() {
+	_, err := breaker.New(breaker.Options{FailureRatio: 1.5, OpenFor: -time.Second})
+	fmt.Println(err)
+	b, err := breaker.New(breaker.Options{FailureRatio: 0.5, OpenFor: time.Second, Growth: 2, MaxOpenFor: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(b.State())
+	// Output:
+	// breaker: FailureRatio: is 1.5; use a share above 0, at most 1
+	// breaker: OpenFor: is -1s; use a time above 0
+	// closed
+}
+
+// A call with a result. Its context is passed on: a call that fails because its context
+// was canceled counts neither as a success nor as a failure.
+func ExampleDo() {
+	b, err := breaker.New(breaker.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stock, err := breaker.Do(ctx, b, func(context.Context) (int, error) { return 42, nil })
+	fmt.Println(stock, err, b.Counts().Calls)
+	_, err = breaker.Do(ctx, b, func(ctx context.Context) (int, error) {
+		cancel()
+		return 0, ctx.Err()
+	})
+	fmt.Println(err, b.Counts().Calls)
+	// Output:
+	// 42 <nil> 1
+	// context canceled 1
+}
+
 // Do is enough for most callers: it checks the breaker, makes the call, and reports how
 // the call ended.
 func ExampleBreaker_Do() {
@@ -19,8 +56,7 @@ func ExampleBreaker_Do() {
 	}
 	for range 5 {
 		err := b.Do(context.Background(), func(context.Context) error { return errors.New("connection refused") })
-		var refused *breaker.RefusedError
-		fmt.Println(errors.As(err, &refused), b.State())
+		fmt.Println(errors.Is(err, breaker.ErrRefused), b.State())
 	}
 	// Output:
 	// false closed

@@ -11,7 +11,7 @@ import (
 
 // Each dependency has its own places: the one that hangs fills its own places, and calls
 // to the other go ahead.
-func ExampleSet() {
+func ExampleNewSet() {
 	s, err := bulkhead.NewSet(bulkhead.SetOptions{Each: bulkhead.Options{Limit: 1}})
 	if err != nil {
 		fmt.Println(err)
@@ -46,4 +46,16 @@ func ExampleBulkhead_Do() {
 	})
 	fmt.Println(errors.Is(err, bulkhead.ErrWaited), b.Usage().InUse)
 	// Output: true 0
+}
+
+// At most ten calls at once; twenty more wait, each for at most a second.
+func ExampleNew() {
+	b, err := bulkhead.New(bulkhead.Options{Limit: 10, Queue: 20, MaxWait: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stock, err := bulkhead.Do(context.Background(), b, func(context.Context) (int, error) { return 42, nil })
+	fmt.Println(stock, err, b.Usage().Admitted)
+	// Output: 42 <nil> 1
 }

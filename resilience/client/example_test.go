@@ -16,7 +16,7 @@ import (
 )
 
 // All parts together. Each is optional.
-func Example() {
+func ExampleNew() {
 	calls := 0
 	orders := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if calls++; calls == 1 {

@@ -13,7 +13,7 @@ import (
 )
 
 // One Metrics serves all clients of a program.
-func Example() {
+func ExampleNew() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	registry, metrics := prometheus.NewRegistry(), clientmetrics.New()

@@ -20,7 +20,7 @@ import (
 
 // A connection whose calls may all be retried within a budget, while the breaker is
 // closed.
-func Example() {
+func ExampleNew() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println(err)

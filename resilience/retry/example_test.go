@@ -90,6 +90,31 @@ func ExampleDo() {
 	// Output: 42 no such order 3
 }
 
+// A policy that reports its decisions, and waits in virtual time.
+func ExampleNew() {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	policy, err := retry.New(retry.Options{
+		Jitter:  retry.None,
+		Observe: func(s retry.Step) { fmt.Println("attempt", s.Attempt, "failed:", s.Stop, s.Wait) },
+		Clock:   func() time.Time { return now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			now = now.Add(d)
+			return ctx.Err()
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = policy.Do(context.Background(), func(context.Context) error { return errors.New("connection lost") })
+	fmt.Println(err)
+	// Output:
+	// attempt 1 failed: retry 100ms
+	// attempt 2 failed: retry 200ms
+	// attempt 3 failed: attempts used up 0s
+	// connection lost
+}
+
 // The computation of waits alone: without jitter the waits double up to the cap.
 func ExampleBackoff() {
 	b := retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second, Jitter: retry.None}

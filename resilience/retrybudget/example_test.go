@@ -7,7 +7,7 @@ import (
 )
 
 // A hundred requests to a server that is down cause ten retries, not a hundred.
-func Example() {
+func ExampleNew() {
 	b, err := retrybudget.New(retrybudget.Options{Share: 0.1, PerSecond: retrybudget.NoShare})
 	if err != nil {
 		fmt.Println(err)
