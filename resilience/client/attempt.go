@@ -49,7 +49,7 @@ func (c *request) send(req *http.Request) (*http.Response, error) {
 	}
 	c.resp = resp
 	c.reportOutcome(req.Context(), resp, err)
-	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
+	if errors.Is(err, deadline.ErrRefused) {
 		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: PartDeadline, Err: err})
 	}
 	if o := c.options.Retry; c.attempt == 1 && o != nil && o.Budget != nil {
@@ -61,8 +61,7 @@ func (c *request) send(req *http.Request) (*http.Response, error) {
 
 // reportOutcome reports the outcome of an attempt to the breaker.
 func (c *request) reportOutcome(ctx context.Context, resp *http.Response, err error) {
-	var late *deadline.RefusedError
-	if gaveUp(ctx, err) || errors.As(err, &late) {
+	if gaveUp(ctx, err) || errors.Is(err, deadline.ErrRefused) {
 		c.call.Answer(breaker.Ignored)
 		return
 	}

@@ -50,11 +50,10 @@ func (p *Chain) Begin(ctx context.Context, key string) (*Call, error) {
 			c.Release()
 		}
 	}()
-	err := p.begin(ctx, key, c)
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		refused.Name = p.Name
-	}
-	if err != nil {
+	if err := p.begin(ctx, key, c); err != nil {
+		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+			refused.Name = p.Name
+		}
 		return nil, err
 	}
 	begun = true
@@ -87,7 +86,7 @@ func (p *Chain) takePlace(ctx context.Context, c *Call) (err error) {
 		return nil
 	}
 	c.slot, err = p.Bulkhead.Acquire(ctx)
-	if refused := (*bulkhead.RefusedError)(nil); errors.As(err, &refused) {
+	if errors.Is(err, bulkhead.ErrRefused) {
 		return &RefusedError{Part: PartBulkhead, Err: err}
 	}
 	return err

@@ -60,11 +60,10 @@ func (p *Chain) Observe(e Event) {
 
 // result names how a call or an attempt ended.
 func result(ctx context.Context, resp *http.Response, err error) string {
-	var refused *RefusedError
 	switch {
 	case err == nil:
 		return class(resp.StatusCode)
-	case errors.As(err, &refused):
+	case errors.Is(err, ErrRefused):
 		return "refused"
 	case gaveUp(ctx, err), errors.Is(err, context.Canceled):
 		return "canceled"

@@ -130,7 +130,7 @@ type silent struct{ retry.Budget }
 func (silent) Request() {}
 
 func (o *Options) classify(resp *http.Response, err error, now time.Time) retry.Classification {
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+	if errors.Is(err, ErrRefused) {
 		return retry.Classification{}
 	}
 	return o.Classify(resp, err, now)

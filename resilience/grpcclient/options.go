@@ -121,7 +121,7 @@ func (c *Client) Options() []grpc.DialOption {
 
 // result names how a call ended: "OK", "UNAVAILABLE", "refused", "canceled".
 func result(err error) string {
-	if refused := (*client.RefusedError)(nil); errors.As(err, &refused) {
+	if errors.Is(err, client.ErrRefused) {
 		return "refused"
 	}
 	code := status.Code(err)
