@@ -85,3 +85,9 @@ func TestSameSeedSameIncident(t *testing.T) {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 }
+
+func TestRetryAfterHasNames(t *testing.T) {
+	if got := Fixed.String() + " " + Moment.String() + " " + RetryAfter(2).String(); got != "fixed moment unknown" {
+		t.Error(got)
+	}
+}

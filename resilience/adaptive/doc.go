@@ -5,7 +5,7 @@
 // Use a [Concurrency] in front of a server, with [AIMD] or [Gradient], which measure
 // latency, or [CPU], which measures the machine's load. Use a [Throttle] in the clients
 // of a server that refuses requests. Both are a [Gate]: [Middleware] puts one before an
-// HTTP handler, [Transport] into an http.Client.
+// HTTP handler, [Transport] into an http.Client, and [Do] around any call.
 //
 // It promises:
 //   - A gate never waits.

@@ -317,6 +317,8 @@ func TestOwnClock(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+	stopped := NewCoarseClock(0)
+	stopped.Stop()
 	for name, o := range map[string]Options{
 		"ConsecutiveFailures": {ConsecutiveFailures: -1},
 		"FailureRatio":        {FailureRatio: 1.1},
@@ -330,6 +332,8 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"SlowMinimumCalls: i": {WindowCalls: 2, SlowMinimumCalls: 3},
 		"Window":              {Window: 9},
 		"OpenFor: is":         {OpenFor: -1},
+		"CoarseClock: is set": {CoarseClock: stopped, Clock: time.Now},
+		"CoarseClock: is a z": {CoarseClock: &CoarseClock{}},
 		"Growth":              {Growth: 0.5},
 		"MaxOpenFor":          {OpenFor: 2, MaxOpenFor: 1},
 		"Probes":              {Probes: -1},

@@ -4,7 +4,7 @@
 //
 // Use it around calls to anything that can be down, slow or overloaded. Call
 // [Breaker.Begin] before each call and end the [Call] that it returns, or pass the call
-// to [Breaker.Do]. The caller decides what counts as a failure.
+// to [Do]. The caller decides what counts as a failure.
 //
 // The breaker opens on consecutive failures, on the share of failures or on the share of
 // slow calls, over a window of time or of calls ([Options]).

@@ -2,7 +2,7 @@
 // dependency which hangs uses up its own places and not those of others.
 //
 // Use one [Bulkhead] for each dependency that can hang, or a [Set] for dependencies with
-// names. Pass the call to [Bulkhead.Do], or take a place with [Bulkhead.Acquire] and
+// names. Pass the call to [Do], or take a place with [Bulkhead.Acquire] and
 // release it yourself. A caller that finds no free place waits in a queue of bounded
 // length, for a bounded time.
 //

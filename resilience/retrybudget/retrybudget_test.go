@@ -102,7 +102,7 @@ func TestGoroutinesGetExactlyTheBudget(t *testing.T) {
 	}
 }
 
-func TestReturnMakesRoom(t *testing.T) {
+func TestRefundMakesRoom(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{Share: NoShare, PerSecond: 0.2, Clock: clock.read})
 	b.Refund() // there is no retry to return

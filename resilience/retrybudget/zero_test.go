@@ -5,7 +5,7 @@ import "testing"
 // The zero Budget behaves like one with zero Options, whichever method is called first.
 func TestZeroBudget(t *testing.T) {
 	for name, use := range map[string]func(b *Budget){
-		"Request": func(b *Budget) { b.Request() }, "Retry": func(b *Budget) { b.Retry() }, "Return": func(b *Budget) { b.Refund() }, "Usage": func(b *Budget) { b.Usage() },
+		"Request": func(b *Budget) { b.Request() }, "Retry": func(b *Budget) { b.Retry() }, "Refund": func(b *Budget) { b.Refund() }, "Usage": func(b *Budget) { b.Usage() },
 	} {
 		var b Budget
 		use(&b)
