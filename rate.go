@@ -27,7 +27,7 @@ func (s *Spec) rate() (*big.Rat, error) {
 
 func (s *Spec) statedRate() (*big.Rat, error) {
 	if s.Limit != 0 {
-		return nil, &LimitError{Field: "refill_rate", Problem: "says the rate a second time, beside limit", Mend: "remove limit or refill_rate"}
+		return nil, &LimitError{Field: "refill_rate", Problem: "repeats the rate that limit gives", Mend: "remove limit or refill_rate"}
 	}
 	if s.Window != 0 {
 		if err := checkWindow("window", s.Window); err != nil {

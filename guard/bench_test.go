@@ -46,7 +46,7 @@ func benchmarkTake(b *testing.B, store stint.Store) {
 	}
 }
 
-// BenchmarkTakeGroups is a request of three limits.
+// BenchmarkTakeGroups measures a request under three limits.
 func BenchmarkTakeGroups(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{ProcessorClock: true})
 	for _, c := range []struct {

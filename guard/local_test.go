@@ -226,7 +226,7 @@ func TestLimitThatCannotBeDividedIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := stint.Claim{Key: "user:1", Limit: slow, Cost: 1, Policy: stint.Policy{OnFailure: stint.FailLocal}}
-		for range 2 { // the first call finds the share, the second remembers it
+		for range 2 { // the second call uses the share that the first one has stored
 			if d, err := g.Take(t.Context(), c); err != nil || d.Allowed || !d.Degraded || d.RetryAfter <= 0 {
 				t.Errorf("got %+v, %v", d, err)
 			}

@@ -51,7 +51,7 @@ func (t *Tokens) validate() error {
 		return errors.New("tokens: no key (set Keys or KeyFunc)")
 	}
 	if t.From.kind == fromClaim {
-		return errors.New("tokens: a token cannot stand in a claim (read it from bearer, a header, a query or a cookie)")
+		return errors.New("tokens: a token cannot be read from a claim (read it from bearer, a header, a query or a cookie)")
 	}
 	for id, key := range t.Keys {
 		if algorithms(key) == nil {
@@ -120,7 +120,7 @@ func (t *Tokens) verify(ctx context.Context, text string) (jwt.MapClaims, bool) 
 // key returns the key of a token, if it verifies the token's algorithm.
 func (t *Tokens) key(ctx context.Context, token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
-		return nil, errors.New("the token demands an extension that is not known")
+		return nil, errors.New("the token requires an extension that is not supported")
 	}
 	id, _ := token.Header["kid"].(string)
 	key, err := t.find(ctx, id)

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// BenchmarkTakeGroups is a check in a batch of a thousand hot keys, beside the
-// memory store that the leases come from.
+// BenchmarkTakeGroups measures a check in a batch of a thousand hot keys, and for comparison the
+// memory store that grants the leases.
 func BenchmarkTakeGroups(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{})
 	leased, err := lease.New(memory, lease.Options{})

@@ -68,7 +68,7 @@ func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 	})
 }
 
-// A request under two limits adds to the demand once per key.
+// A request under two limits counts as one request, so it makes neither limit hot.
 func TestOneRequestHeatsNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		wide, second := s.named("wide", 10_000), s.named("other", 10_000)

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Limits that callers make up do not fill the memory.
+// Limits that callers invent do not fill the memory.
 func TestPartsAreCachedBounded(t *testing.T) {
 	p := newPartitions()
 	for range maxPartitions + 100 {

@@ -43,7 +43,8 @@ func (gc *groupCall) addPassthrough(claim int) {
 	}
 }
 
-// finishPassthroughs completes the answers to all claims of the call.
+// finishPassthroughs applies a reset to this node, and adds the tokens in hand to the result of
+// a peek, for each claim of the call.
 func (gc *groupCall) finishPassthroughs() {
 	for i := range gc.claims {
 		gc.lease.finishPassthrough(&gc.claims[i], &gc.decisions[i])

@@ -9,7 +9,7 @@ import (
 	"github.com/stintdev/stint/internal/leasecheck"
 )
 
-// shape is of what a request is.
+// shape is the kind of a request.
 type shape int
 
 const (
@@ -18,10 +18,10 @@ const (
 	batch       // several checks in one batch
 )
 
-// shapes is how often each is met.
+// shapes has each kind as often as it is drawn.
 var shapes = [...]shape{one, one, one, one, one, one, one, one, one, one, one, both, both, both, batch}
 
-// ask is one request, and its admissions if the node lives to tell.
+// ask makes one request, and records its admissions if the node survives.
 func (m *machine) ask(cost int64, of shape) {
 	asked := time.Now().UnixMicro()
 	groups := m.request(cost, of)
@@ -43,7 +43,7 @@ func (m *machine) ask(cost int64, of shape) {
 	}
 }
 
-// request is of the limits as they are now.
+// request draws a request under the limits in force.
 func (m *machine) request(cost int64, of shape) []stint.Group {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -76,7 +76,7 @@ func claimsOf(groups []stint.Group) (n int) {
 	return n
 }
 
-// record adds what was admitted to the traces.
+// record adds the admissions to the traces.
 func (m *machine) record(asked int64, groups []stint.Group, out []stint.Decision, errs []error) {
 	now := time.Now().UnixMicro()
 	for i, g := range groups {

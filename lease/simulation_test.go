@@ -29,7 +29,7 @@ type world struct {
 	changed bool          // the rules have changed
 	traces  [2]leasecheck.Trace
 	lost    [2]int64 // tokens in answers that never arrived
-	crashed [2]int64 // for each number of nodes, the greatest charge that crashed nodes held
+	crashed [2]int64 // for each limit, the number of nodes that crashed
 	graves  []*machine
 	surges  bool
 	losses  float64 // share of calls and answers that are lost

@@ -19,9 +19,9 @@ func sized(t *testing.T, s stint.Spec) *size {
 	return newSize(l, time, time, time/ticks)
 }
 
-// A denial is remembered for a quarter of L or of the time to full, whichever is less, and for L
-// at most. The rest of the demand that is kept for the next lease time is either zero or at
-// least the minimum.
+// A denial is remembered until its retry time, and for L at most. The minimum is a quarter of L
+// or of the time to full. If the retry is later than L, the time that is left after L is zero or
+// at least the minimum.
 func TestADenialIsRememberedFor(t *testing.T) {
 	window := stint.Spec{Algorithm: stint.FixedWindow, Limit: 10, Window: time.Second}
 	log := stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second}

@@ -46,9 +46,9 @@ func TestAMillionUnequalCallers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		load    float64
-		burst   time.Duration // the burst lasts a second and more; over the limit it must end before the first half
+		burst   time.Duration // burst of each limit, as a time of its rate; over the limit the bursts must end before the half
 		perNode int
-		without float64 // least round trip, in percent of the greatest
+		without float64 // least share of checks without a round trip, in percent
 	}{
 		{0.6, time.Second, 1_700_000, 80},
 		{1.5, time.Second / 5, 500_000, 0},

@@ -14,7 +14,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// simulated is a server's keys, which several nodes write, and the nodes' accounts.
+// simulated is the keys of one server, written by several nodes, and each node's account of
+// them.
 type simulated struct {
 	now      int64 // time of the server, in milliseconds
 	keys     map[string]*simulatedKey

@@ -18,7 +18,7 @@ type conn struct {
 	use    sync.RWMutex // read-held by calls
 	closed bool         // guarded by use
 
-	ctx context.Context //nolint:containedctx // ends with the conn, and cancels its dialing
+	ctx context.Context //nolint:containedctx // ends with the conn, which cancels its dialing
 	end context.CancelFunc
 	mu  struct {
 		sync.Mutex

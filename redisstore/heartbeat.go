@@ -198,7 +198,7 @@ func (c *clocks) warnOfSkew(d *dialer, now reading) {
 	switch {
 	case !c.skewed && off >= maxSkew:
 		c.skewed = true
-		d.log.Warn("this node decides by its own clock, which differs from the store's: a node that is ahead grants early what refills in that time, and all other nodes deny the keys that it charged for as long (keep clocks in step, or let the store's clock decide)",
+		d.log.Warn("this node decides by its own clock, which differs from the store's: if it is ahead, it grants units early, and other nodes deny the keys that it charged until their clocks catch up (keep the clocks in step, or let the store's clock decide)",
 			"node_ahead", -now.skew.Round(time.Millisecond))
 	case c.skewed && off < maxSkew/2:
 		c.skewed = false

@@ -137,8 +137,8 @@ func TestAUserWithoutAPasswordIsNotShown(t *testing.T) {
 func TestParametersOfURLsAreUniqueAndInPairs(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://h?timeout=1s&timeout=2s": "timeout is given twice",
-		"rediss://h?tls_cert=a.pem":       "there is only one",
-		"rediss://h?tls_key=a.pem":        "there is only one",
+		"rediss://h?tls_cert=a.pem":       "only one of them is given",
+		"rediss://h?tls_key=a.pem":        "only one of them is given",
 	} {
 		if _, err := ParseURL(url); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", url, err, want)

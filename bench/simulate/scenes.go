@@ -37,8 +37,8 @@ type Advice struct {
 func Advices() []Advice {
 	return []Advice{
 		{"Retry-After is ignored", Fixed, false},
-		{"Retry-After: 5, heeded", Fixed, true},
-		{"Retry-After: one moment for all, heeded", Moment, true},
+		{"Retry-After: 5, respected", Fixed, true},
+		{"Retry-After: one moment for all, respected", Moment, true},
 	}
 }
 

@@ -119,7 +119,7 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 		probe: func(ctx context.Context) error {
 			limit, err := stint.ParseLimit("1/s")
 			if err == nil {
-				_, err = store.Take(ctx, stint.Claim{Key: "start", Limit: limit}) // costs 0
+				_, err = store.Take(ctx, stint.Claim{Key: "start", Limit: limit}) // a peek: it charges nothing
 			}
 			return err
 		},

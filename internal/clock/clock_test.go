@@ -31,7 +31,7 @@ func TestAnchorFollowsTheWallClock(t *testing.T) {
 		name      string
 		wall      time.Duration // how far the wall clock is ahead
 		later     time.Duration // after the comparison
-		wantAhead time.Duration // expected share of the lead that was corrected
+		wantAhead time.Duration // how far the clock is ahead of one that was not corrected
 	}{
 		{"agrees at once", 0, 0, 0},
 		{"agrees later", 0, time.Minute, 0},

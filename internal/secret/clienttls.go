@@ -37,7 +37,7 @@ func OpenClientTLS(ca, cert, key string) (*ClientTLS, error) {
 	case paths == nil:
 		return nil, nil //nolint:nilnil // there is nothing to read
 	case (cert == "") != (key == ""):
-		return nil, errors.New("of tls_cert and tls_key there is only one")
+		return nil, errors.New("tls_cert and tls_key: only one of them is given (give both, or neither)")
 	}
 	t := &ClientTLS{}
 	var err error

@@ -98,7 +98,7 @@ func (f *Files) again(asked bool) {
 		err = f.use(contents)
 	}
 	if err != nil {
-		f.log.Error("secret file rejected; what was read before stays in force", "flag", f.name, "file", f.shown(), "error", err)
+		f.log.Error("secret file rejected; its previous content stays in force", "flag", f.name, "file", f.shown(), "error", err)
 		return
 	}
 	f.log.Info("secret file reloaded", "flag", f.name, "file", f.shown())

@@ -86,7 +86,7 @@ func (c *CPU) Scale(n int64) int64 {
 }
 
 func (c *CPU) check() error {
-	return check.Unless(c.full >= 1, "adaptive: CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
+	return check.Unless(c.full >= 1, "adaptive: CPU: Full: is %d; use at least 1, because it is the limit at low load", c.full)
 }
 
 // Load returns the load that is in use. The zero CPU and a nil *CPU return 0.

@@ -123,7 +123,7 @@ func (o *Options) check() error {
 		check.Unless(o.Attempts >= 1, "retry: Attempts: is %d; use at least 1", o.Attempts),
 		check.Unless(o.Base > 0, "retry: Base: is %v; use a time above 0", o.Base),
 		check.Unless(o.Cap >= o.Base, "retry: Cap: %v is less than Base, %v", o.Cap, o.Base),
-		check.Unless(o.Jitter <= None, "retry: Jitter: is %d, which is none of the four", o.Jitter),
+		check.Unless(o.Jitter <= None, "retry: Jitter: is %d; use Full, Equal, Decorrelated or None", o.Jitter),
 		check.Unless(o.TotalTime >= 0, "retry: TotalTime: is %v, which is below 0", o.TotalTime),
 		check.Unless(o.MaxRetryAfter >= 0, "retry: MaxRetryAfter: is %v, which is below 0", o.MaxRetryAfter),
 	)

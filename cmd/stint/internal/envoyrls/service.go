@@ -137,10 +137,10 @@ func (s *Service) logReading(r *reading) {
 		s.options.Logger.Warn("envoy-config: " + w.Error())
 	}
 	for _, err := range r.errs {
-		s.options.Logger.Error("envoy-config: the last good version of this file serves, if there is one", slog.String("error", err.Error()))
+		s.options.Logger.Error("envoy-config: a file has mistakes; its last good version stays in force, if there is one", slog.String("error", err.Error()))
 	}
 	if len(r.domains) == 0 {
-		s.options.Logger.Warn("envoy-config: there is no domain, so that nothing is limited")
+		s.options.Logger.Warn("envoy-config: no file defines a domain, so nothing is limited")
 	}
 	s.options.Logger.Info("envoy-config read", "domains", len(r.domains), "files_with_mistakes", len(r.errs))
 }

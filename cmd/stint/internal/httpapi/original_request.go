@@ -104,7 +104,7 @@ func (a *ForwardAuth) warnOnce(r *http.Request) {
 	for _, name := range uriHeaders {
 		if r.Header.Get(name) != "" {
 			a.warned.Do(func() {
-				a.errors.Logger.Warn("forward auth ignores what a peer says of its client: name it in --trusted-proxies if it is your proxy", "peer", r.RemoteAddr, "header", name)
+				a.errors.Logger.Warn("forward auth ignores the client that an untrusted peer names (if the peer is your proxy, add it to --trusted-proxies)", "peer", r.RemoteAddr, "header", name)
 			})
 		}
 	}

@@ -72,7 +72,7 @@ func New(o Options) (*Source, error) {
 		o.Prefix = "stint"
 	}
 	if !prefixes.MatchString(o.Prefix) {
-		return nil, errors.New("key-prefix: must be 1 to 40 letters, digits, _, - or : to be that of tables in PostgreSQL")
+		return nil, errors.New("key-prefix: must be 1 to 40 letters, digits, _, - or :, because it begins the names of tables in PostgreSQL")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -83,7 +83,7 @@ func New(o Options) (*Source, error) {
 	}
 	if u, err := url.Parse(o.URL); err == nil && o.Password != nil {
 		if _, twice := u.User.Password(); twice {
-			return nil, errors.New("rules: the URL has a password, and there is another (remove it from the URL)")
+			return nil, errors.New("rules: the URL has a password, and a second one is given (remove it from the URL)")
 		}
 	}
 	settle(config, &o)
@@ -121,7 +121,7 @@ func (o *Options) renew(c *pgx.ConnConfig) {
 	if now, err := pgx.ParseConfig(o.URL); err == nil {
 		c.Password, c.TLSConfig, c.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
 	} else {
-		o.Logger.Error("secret file rejected; what was read before stays in force", "flag", "rules", "error", "a file that the URL of the rules names cannot be used")
+		o.Logger.Error("secret file rejected; its previous content stays in force", "flag", "rules", "error", "a file that the URL of the rules names cannot be used")
 	}
 	c.Password = cmp.Or(o.Password.Fresh(), c.Password)
 }

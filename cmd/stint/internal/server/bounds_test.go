@@ -139,7 +139,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 // than any timeout of the API.
 func TestGatewayStreamsBeyondTheBoundsOfTheAPI(t *testing.T) {
 	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond})
-	probe := dial(t, s.Addr("http")) // a stream that ends with the timeouts of the API is cut off
+	probe := dial(t, s.Addr("http")) // the server closes this connection when the timeouts of the API are over
 	conn := dial(t, s.Addr("gateway"))
 	if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nab"); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (s *Server) drainOnly(ctx context.Context, names ...string) {
 		}
 		all.Go(func() {
 			if err := l.service.drain(ctx); err != nil {
-				s.log.Warn("requests cut", "name", l.name)
+				s.log.Warn("requests cut off: they did not end within the drain time", "name", l.name)
 			}
 			l.service.stop()
 		})

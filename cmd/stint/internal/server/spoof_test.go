@@ -123,8 +123,8 @@ func TestOneHostIsCountedAndSent(t *testing.T) {
 
 const byAddress = "rules:\n  - {id: addresses, by: [ip], limit: 1, window: 3600}\n"
 
-// TestClientsCannotChooseTheirAddress has each pair of headers count as one
-// client, or as two, at the gateway and at forward auth.
+// TestClientsCannotChooseTheirAddress checks for each pair of headers whether it counts as one
+// client or as two, at the gateway and at forward auth.
 func TestClientsCannotChooseTheirAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		trusted       bool // the peer is a proxy
@@ -172,8 +172,8 @@ func TestClientsCannotChooseTheirAddress(t *testing.T) {
 	}
 }
 
-// TestTrickyKeysAreDistinct has keys that look like parts of other keys, of
-// the store's, or of what stands in for a missing one.
+// TestTrickyKeysAreDistinct uses keys that look like parts of other keys, like keys of the
+// store, or like the substitute of a missing key.
 func TestTrickyKeysAreDistinct(t *testing.T) {
 	const rules = "rules:\n  - {id: keys, by: [api_key], limit: 1, window: 3600}\n" +
 		"  - {id: pairs, by: [api_key, \"header:X-Tenant\"], limit: 1, window: 3600}\n"

@@ -28,7 +28,7 @@ func (f TLSFiles) check() error {
 	case f.ClientCA != "" && f.Cert == "":
 		return errors.New("client-ca: needs TLS (give --tls-cert and --tls-key)")
 	case f.ClientName != "" && f.ClientCA == "":
-		return errors.New("client-ca: is missing, so that nobody vouches for the name that clients must have")
+		return errors.New("client-ca: is missing, so no authority can certify the name that clients must have (give --client-ca)")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ const (
 	lingerTime = time.Second / 2
 )
 
-var errNoHeaderRoom = errors.New("the large headers of other connections take all memory that is set aside for them")
+var errNoHeaderRoom = errors.New("the memory for large headers is used up by other connections")
 
 // HeaderRoom is the memory budget for the large headers of all connections of a listener.
 // Without it, each of a million connections that send a header slowly could hold 64 KiB.
