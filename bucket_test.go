@@ -50,8 +50,8 @@ func TestPlainTakeIsTheStep(t *testing.T) {
 		b := drawState(t, n)
 		off := rapid.OneOf(
 			rapid.Int64Range(-3, 3), edgesOf(n.fill+2), rapid.Int64Range(-1<<40, 1<<40), // across last, until it is full
-			rapid.Just(math.MaxInt64/n.p+1), // until the refill overflows a word
-			rapid.Custom(func(t *rapid.T) int64 { // until some unit has refilled
+			rapid.Just(math.MaxInt64/n.p+1), // time until the refill overflows a word
+			rapid.Custom(func(t *rapid.T) int64 { // time until some unit has refilled
 				need := max(0, min(n.max, b.whole/microUnits+edgesOf(n.max).Draw(t, "units"))*microUnits-b.whole)
 				return n.wait(need, b.frac) + rapid.Int64Range(-1, 1).Draw(t, "beside")
 			}),

@@ -36,7 +36,7 @@ type compiledLimit struct {
 	window, width int64
 	buckets       int
 	maxWait       int64    // greatest delay of a leaky bucket; maxMicros: any
-	calendar      calendar // of a quota
+	calendar      calendar // calendar of a quota
 
 	spec Spec // with defaults set
 }

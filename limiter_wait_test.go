@@ -160,12 +160,12 @@ func TestWaitBehindOthersFailsAtOnceWhenItWouldBeTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.PerSecond(10))
 		q.take(10)
-		q.wait(t.Context(), "first", 5)                      // 500 ms
-		q.wait(q.within(700*time.Millisecond), "second", 2)  // 700 ms
-		q.wait(q.within(799*time.Millisecond), "late", 1)    // 800 ms
+		q.wait(t.Context(), "first", 5)                      // served after 500 ms
+		q.wait(q.within(700*time.Millisecond), "second", 2)  // served after 700 ms
+		q.wait(q.within(799*time.Millisecond), "late", 1)    // would be served after 800 ms
 		q.wait(q.within(800*time.Millisecond), "third", 1)   // 800 ms, for the late one is not in the queue
 		q.wait(q.within(time.Hour), "never", 11)             // more than the limit
-		q.wait(q.within(400*time.Millisecond), "another", 1) // before the first
+		q.wait(q.within(400*time.Millisecond), "another", 1) // ends before the first is served
 		if d, _ := q.limiter.Peek(t.Context(), "k"); d.Remaining != 0 || time.Since(q.start) != 0 {
 			t.Errorf("%+v after %v", d, time.Since(q.start))
 		}
@@ -217,9 +217,9 @@ func TestAllowOvertakesAndWaitersLearnOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.PerSecond(10))
 		q.take(10)
-		q.wait(t.Context(), "first", 2)                     // 200 ms
-		q.wait(q.within(300*time.Millisecond), "second", 1) // 300 ms
-		q.wait(q.within(time.Second), "third", 1)           // 400 ms
+		q.wait(t.Context(), "first", 2)                     // served after 200 ms
+		q.wait(q.within(300*time.Millisecond), "second", 1) // served after 300 ms
+		q.wait(q.within(time.Second), "third", 1)           // served after 400 ms
 		time.Sleep(150 * time.Millisecond)
 		q.take(1)
 		q.want("second failed 200ms", "first 300ms", "third 400ms")
@@ -245,7 +245,7 @@ func TestLeakyBucketGivesNoPlaceThatIsTooLate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue(t, specs...)
 				q.take(3)
-				q.wait(q.within(299*time.Millisecond), "late", 1) // for the delay
+				q.wait(q.within(299*time.Millisecond), "late", 1) // the deadline ends before the delay does
 				q.wait(q.within(300*time.Millisecond), "in time", 1)
 				q.wait(q.within(399*time.Millisecond), "late too", 1) // for lack of room, and for the delay after that
 				q.wait(q.within(400*time.Millisecond), "next", 1)

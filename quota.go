@@ -76,7 +76,7 @@ func civil(days int64) (year, month, day int64) {
 	dayOfEra := days - era*146097
 	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
 	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
-	month = (5*dayOfYear + 2) / 153 // from March
+	month = (5*dayOfYear + 2) / 153 // month counted from March
 	day = dayOfYear - (153*month+2)/5 + 1
 	year = yearOfEra + era*400
 	if month += 3; month > 12 {

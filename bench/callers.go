@@ -50,7 +50,7 @@ type answers struct {
 	seen           [][]uint32      // nanoseconds a call, for each caller
 	refused        []int           // calls that were not admitted, or failed
 	P50, P99, P999 []float64       // nanoseconds
-	Calls, Refused int             // in the rounds that count
+	Calls, Refused int             // counted in the rounds that count
 }
 
 func newAnswers(callers, parts int) *answers {

@@ -120,7 +120,7 @@ func (s *redisServer) leasers() (nodes []stint.Store, leave func(), err error) {
 type leaseSeen struct {
 	checks, admitted int64
 	took             time.Duration
-	p99, p999        time.Duration // of every hundredth check
+	p99, p999        time.Duration // percentiles of every hundredth check
 }
 
 // drive checks one key on every node, with one caller each at full speed.

@@ -20,7 +20,7 @@ type options struct {
 	only   []string // the parts to run; empty: all
 	rounds int      // of a race; one more, which does not count, runs first
 	slice  time.Duration
-	keys   int    // of the parts that need many
+	keys   int    // number of keys of the parts that need many
 	here   string // the work of -here; empty: run the parts
 	stint  string // the program, for the parts that start it
 	redis  string // the Redis server to start; empty: the one in PATH

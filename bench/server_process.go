@@ -82,7 +82,7 @@ func (s *serverProcess) start() error {
 	if err := s.listen(bufio.NewScanner(log)); err != nil {
 		return errors.Join(err, s.stop())
 	}
-	go func() { _, _ = io.Copy(io.Discard, log) }() // until the process ends
+	go func() { _, _ = io.Copy(io.Discard, log) }() // drains the log until the process ends
 	return nil
 }
 

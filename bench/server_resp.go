@@ -20,7 +20,7 @@ type respCaller struct {
 	conn     net.Conn
 	requests [][]byte
 	next     int
-	lines    int    // of the answer to one request
+	lines    int    // lines of the answer to one request
 	want     []byte // expected in the answer
 	times    int    // how often want is expected
 	answer   []byte

@@ -25,7 +25,7 @@ const (
 // surface is one way to ask one server.
 type surface struct {
 	name      string
-	processes []int // the server and the servers behind it
+	processes []int // the process ids of the server and of the servers behind it
 	callers   int
 	checks    int // checks in one call
 	// ask makes one call on behalf of a caller. It reports whether everything was
@@ -120,7 +120,7 @@ func (f *field) check() error {
 
 // serverRace is the result of a race of servers.
 type serverRace struct {
-	timings timings // of a check
+	timings timings // timings of a check
 	server  timings // the server's processor time, of a check
 	seen    map[string]*answers
 	busy    bool

@@ -79,7 +79,7 @@ type pacedStream struct {
 	// waits is the context of the call, canceled when the stream is known to have
 	// ended. The stream's own Context is no substitute: calling it would disable
 	// retries.
-	waits context.Context //nolint:containedctx // a stream has one
+	waits context.Context //nolint:containedctx // the context of the stream
 	end   context.CancelCauseFunc
 }
 

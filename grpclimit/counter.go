@@ -59,7 +59,7 @@ type Counter struct {
 
 	once  sync.Once
 	http  httplimit.Counter
-	wrong error // of checkQuery; http reports all other errors
+	wrong error // error of checkQuery; http reports all other errors
 }
 
 // Validate returns an error if the limiter has no limits, or if By has an attribute

@@ -94,7 +94,7 @@ func TestStreamAndItsMessagesShareTheLimiter(t *testing.T) {
 type sent struct {
 	grpc.ServerStream
 
-	ctx context.Context //nolint:containedctx // a stream has one
+	ctx context.Context //nolint:containedctx // the context of the stream
 }
 
 func (s *sent) Context() context.Context    { return s.ctx }

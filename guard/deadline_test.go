@@ -88,7 +88,7 @@ func TestCallerThatGaveUpNeedsNoTimer(t *testing.T) {
 
 // until is a context whose own timer has not fired, whatever its deadline is.
 type until struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // the type is a context
 
 	deadline time.Time
 }

@@ -28,7 +28,7 @@ type groupCall struct {
 	groups []stint.Group
 	out    []stint.Decision
 
-	outcomes []outcome // by part of the groups
+	outcomes []outcome // outcome of each part of the groups
 	calls    []shardCall
 	refused  int // parts that are not sent to the store
 
@@ -143,7 +143,7 @@ func (gc *groupCall) sentGroups() ([]stint.Group, []stint.Decision) {
 		own := rest[:g.Parts()]
 		rest = rest[len(own):]
 		if own[0].err != nil {
-			continue // with its shadows
+			continue // its shadows are skipped with it
 		}
 		g.Shadows = nil
 		for j := range own[1:] {

@@ -222,7 +222,7 @@ func TestCallersErrorsStayWithTheirGroups(t *testing.T) {
 	g := mustNew(t, store, guard.Options{})
 	store.befall(on("a", fails(errCorrupt)))
 	groups := []stint.Group{
-		{Claims: []stint.Claim{{Key: "b/1"}}}, // without a limit
+		{Claims: []stint.Claim{{Key: "b/1"}}}, // a claim without a limit
 		{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen)}},
 		{Claims: []stint.Claim{asks(t, "b/2", stint.FailOpen)}},
 		{Claims: []stint.Claim{{Key: "a/3", Limit: tenAMinute(t), Cost: stint.Forget}}},

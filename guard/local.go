@@ -20,7 +20,7 @@ import (
 type local struct {
 	store   stint.Store
 	until   atomic.Int64 // the latest reset time of the decisions made here, in µs
-	shares  *shares      // of limits of rules and programs
+	shares  *shares      // shares of the limits of rules and programs
 	callers *shares      // of limits that callers bring: apart, so that new ones evict no rule's share
 }
 

@@ -36,7 +36,7 @@ type Counter struct {
 
 	once     sync.Once
 	policies []Policy // the policies of the limiter's limits
-	delays   bool     // one of them is a leaky bucket
+	delays   bool     // one of the limits is a leaky bucket
 	wrongBy  error    // the error of By
 	claims   bool     // By has a claim of a token
 }

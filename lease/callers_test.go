@@ -42,7 +42,7 @@ func TestCallersKeysTakeNoPlaceOfRules(t *testing.T) {
 	}
 	for i := range shardCount {
 		key := ""
-		for n := 0; key == ""; n++ { // one in each shard
+		for n := 0; key == ""; n++ { // a key in each shard
 			if sh, _ := s.locate(&stint.Claim{Key: fmt.Sprint("r", n)}); sh == &s.shards[i] {
 				key = fmt.Sprint("r", n)
 			}

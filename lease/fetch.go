@@ -32,7 +32,7 @@ type askedClaim struct {
 	shard *shard
 	entry *entry
 	part  int   // its part of sub
-	claim int   // in claims
+	claim int   // index in claims
 	first bool  // other checks of the key wait for the answer
 	used  int64 // granted tokens that joined claims have used
 }

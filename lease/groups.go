@@ -78,7 +78,7 @@ type groupCall struct {
 	out    []stint.Decision
 	now    int64
 
-	spent []spent // of the group that is being decided
+	spent []spent // tokens spent for the group that is being decided
 
 	storeCall // of the store, for the groups that cannot be decided locally
 }

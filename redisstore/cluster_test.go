@@ -147,21 +147,21 @@ func TestMigratingSlotIsAskedForAtItsTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers.BeginMove(slot, to)
-	if got, err := count(t, top, "{s}new"); err != nil || got != "1" { // ASK
+	if got, err := count(t, top, "{s}new"); err != nil || got != "1" { // the server answers ASK
 		t.Error(got, err)
 	}
 	if got, err := count(t, top, "{s}stays"); err != nil || got != "2" {
 		t.Error(got, err)
 	}
 	servers.MoveKeys(slot, to)
-	if got, err := count(t, top, "{s}stays"); err != nil || got != "3" { // ASK
+	if got, err := count(t, top, "{s}stays"); err != nil || got != "3" { // the server answers ASK
 		t.Error(got, err)
 	}
 	if top.nodeOf(uint16(slot)).name != from.Addr() {
 		t.Error("ASK changed the map")
 	}
 	servers.EndMove(slot, to)
-	if got, err := count(t, top, "{s}stays"); err != nil || got != "4" { // MOVED
+	if got, err := count(t, top, "{s}stays"); err != nil || got != "4" { // the server answers MOVED
 		t.Error(got, err)
 	}
 	if top.nodeOf(uint16(slot)).name != to.Addr() {
@@ -214,7 +214,7 @@ func TestMasterThatDiesIsReplacedByItsReplica(t *testing.T) {
 	if err == nil {
 		t.Fatal("a dead master answered")
 	}
-	top.byName(dead.Addr()).stop() // as guard does
+	top.byName(dead.Addr()).stop() // guard stops a server too
 	heir := servers.AwaitTakeover(slot, dead)
 	eventually(t, "the map names the replica", func() bool { return top.nodeOf(uint16(slot)).name == heir.Addr() })
 	if _, err := count(t, top, "k"); err != nil {

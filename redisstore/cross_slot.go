@@ -27,7 +27,7 @@ type crossSlot struct {
 	units   []stint.Group
 	from    []int // for each claim of the units, in order: its index in the group
 	out     []stint.Decision
-	errs    []error // by unit; nil when all were decided
+	errs    []error // error of each unit; nil when all were decided
 }
 
 // crossSlot decides one part of a group and reports whether it was admitted.

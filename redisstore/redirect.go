@@ -35,7 +35,7 @@ func redirected(err error, from string) (redirection, bool) {
 		return redirection{}, false
 	}
 	slot, err := strconv.ParseUint(words[1], 10, 14)
-	cut := strings.LastIndexByte(words[2], ':') // of IPv6 too, which comes without brackets
+	cut := strings.LastIndexByte(words[2], ':') // also right for IPv6, which comes without brackets
 	if err != nil || cut < 0 {
 		return redirection{}, false
 	}

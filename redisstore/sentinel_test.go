@@ -31,7 +31,7 @@ func TestMasterThatDiesIsFollowed(t *testing.T) {
 	}
 	old := servers.Master()
 	old.Kill()
-	top.nodeOf(0).stop() // as guard does
+	top.nodeOf(0).stop() // guard stops a server too
 	heir := servers.AwaitPromotion(old)
 	promoted := time.Now()
 	eventually(t, "a probe reaches the new master", func() bool { return top.nodeOf(0).probe(t.Context()) == nil })

@@ -60,9 +60,9 @@ func TestSingleFollowsItsSlot(t *testing.T) {
 	servers.BeginMove(slot, to)
 	l.take()
 	servers.MoveKeys(slot, to)
-	l.take() // ASK
+	l.take() // the server answers ASK
 	servers.EndMove(slot, to)
-	l.take() // MOVED
+	l.take() // the server answers MOVED
 	l.take()
 }
 

@@ -27,7 +27,7 @@ type pending struct {
 	bytes  int
 
 	out  []stint.Decision
-	errs []error // by group; nil without errors
+	errs []error // error of each group; nil without errors
 	err  error   // the error of the whole call
 }
 

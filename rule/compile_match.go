@@ -164,7 +164,7 @@ func (c *compiler) checkRegexSize(t located) bool {
 func regexSize(tree *syntax.Regexp) int {
 	size := 1 + len(tree.Rune)
 	if tree.Op == syntax.OpCharClass {
-		size = 1 + len(tree.Rune)/16 // one instruction that searches a list
+		size = 1 + len(tree.Rune)/16 // a class of characters is one instruction that searches a list
 	}
 	for _, sub := range tree.Sub {
 		if size += regexSize(sub); size > maxRegexSize {

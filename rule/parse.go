@@ -125,7 +125,7 @@ const readTime = 5 * time.Second
 // readBounded reads a file up to slightly more than the largest allowed size.
 // It does not block on a pipe without a writer.
 func readBounded(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // which file is the operator's choice.
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the operator chooses the file
 	if err != nil {
 		return nil, err
 	}

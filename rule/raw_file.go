@@ -38,7 +38,7 @@ type rawTier struct {
 type rawOverride struct {
 	key     located
 	numbers numbers
-	until   int64 // in µs; 0: for good
+	until   int64 // end, in µs; 0: no end
 }
 
 // rawLists holds the list entries of a file or a rule.
@@ -48,7 +48,7 @@ type rawLists struct{ allow, deny []rawEntry }
 type rawEntry struct {
 	located
 
-	until int64 // in µs; 0: for good
+	until int64 // end, in µs; 0: no end
 }
 
 // rawFile holds the top-level contents of the files of a set.

@@ -39,7 +39,7 @@ type request struct {
 	address    netip.Addr
 	tier       int32
 	tierKnown  bool
-	now        int64 // in µs; 0: not read yet
+	now        int64 // time of the decision, in µs; 0: not read yet
 	list       List
 	err        error // the first error of an attribute
 

@@ -21,7 +21,7 @@ func write(folder string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(s.svg()), 0o644); err != nil { //nolint:gosec // for everyone to see
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(s.svg()), 0o644); err != nil { //nolint:gosec // everyone may read the file
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 type panel struct {
 	title, note string
 	back, front []int // a value a second
-	top         int   // of the scale
+	top         int   // top of the scale
 	level       int   // the value of a dashed line; 0: no line
 	from, to    int   // the first and last marked second
 }
@@ -20,15 +20,15 @@ const (
 	panelWidth, panelHeight = 220, 150
 	plotWidth, plotHeight   = 204, 84
 	gap                     = 12
-	left                    = 44 // for the scale
-	above                   = 58 // for the title
+	left                    = 44 // margin for the scale
+	above                   = 58 // margin for the title
 )
 
 // sheet is a set of rows of panels with one scale for each row.
 type sheet struct {
 	title   string
 	legend  string
-	names   []string // of the rows
+	names   []string // names of the rows
 	rows    [][]panel
 	seconds int
 }

@@ -19,7 +19,7 @@ const (
 	Fails    = 20 * time.Second // when the server starts to fail
 	Recovers = 50 * time.Second // when the server works again
 	Ends     = 80 * time.Second // no request begins after that
-	patience = 10 * time.Second // after which a caller gives up
+	patience = 10 * time.Second // time after which a caller gives up
 	latency  = 20 * time.Millisecond
 )
 
@@ -144,7 +144,7 @@ func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 
 func (p *play) breaker() (*breaker.Breaker, error) {
 	if !p.behavior.Breaker {
-		return nil, nil //nolint:nilnil // a client without one
+		return nil, nil //nolint:nilnil // a client without a breaker
 	}
 	return breaker.New(breaker.Options{ConsecutiveFailures: 3, Growth: 2, MaxOpenFor: 5 * time.Second, Clock: p.loop.Clock})
 }

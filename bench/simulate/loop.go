@@ -103,7 +103,7 @@ func (l *life) Value(key any) any {
 type taskKey struct{}
 
 func taskOf(ctx context.Context) *Task {
-	return ctx.Value(taskKey{}).(*Task) //nolint:forcetypeassert // every call here has one
+	return ctx.Value(taskKey{}).(*Task) //nolint:forcetypeassert // every context here has a Task
 }
 
 // event is a function to call at a time. Events of the same time run in order.

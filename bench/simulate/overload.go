@@ -20,7 +20,7 @@ const (
 	service   = 50 * time.Millisecond
 	workers   = int(Capacity * service / time.Second)
 	refusing  = service / 5 // the cost of a refusal, for a server that has read the request
-	callers   = 100         // that send the requests, equally many each
+	callers   = 100         // callers that send equally many requests
 	maxQueued = 40          // requests in the queue of a server that refuses
 )
 

@@ -20,7 +20,7 @@ type envoySettings struct {
 	merge                         bool                 // several files may describe one domain
 	headers                       *server.EnvoyHeaders // nil: the default names
 	grpcTLS                       server.TLSFiles      // of gRPC alone; zero: those of the flags
-	maxAge, maxAgeGrace           time.Duration        // of a connection to gRPC
+	maxAge, maxAgeGrace           time.Duration        // maximum age of a connection to gRPC
 	anyRedisName                  bool                 // accept a certificate of Redis for another host
 	notes                         []string             // variables without effect, for the log
 }

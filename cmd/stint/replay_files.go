@@ -13,7 +13,7 @@ import (
 type replayInputs struct {
 	named []replay.Input
 	files []*os.File
-	size  int64 // of all inputs, in bytes; 0: unknown
+	size  int64 // size of all inputs, in bytes; 0: unknown
 }
 
 // openInputs opens all inputs before the first is read, so that a wrong name at
@@ -112,7 +112,7 @@ func (d decisionsOutput) close() error {
 // it shows nothing.
 type progressLine struct {
 	terminal io.Writer // nil: no terminal
-	size     int64     // of all inputs, in bytes; 0: unknown
+	size     int64     // size of all inputs, in bytes; 0: unknown
 	start    time.Time
 	shown    time.Time
 }

@@ -33,7 +33,7 @@ type serveFlags struct {
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
 	envoyWithoutToken                bool
-	envoy                            envoySettings // from the environment
+	envoy                            envoySettings // settings from the environment
 	nodes, maxKeys, maxCallerKeys    int
 	maxCallerBytes                   int64
 	httpTokenFile, adminTokenFile    string

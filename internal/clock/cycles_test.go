@@ -138,7 +138,7 @@ func TestCounterRateIsExact(t *testing.T) {
 	for _, c := range []struct {
 		elapsed time.Duration
 		counts  uint64
-		micros  uint64 // of a million counts
+		micros  uint64 // microseconds of a million counts
 	}{
 		{time.Second, 1_000_000_000, 1000}, {2 * time.Millisecond, 2_000_000, 1000}, {time.Hour, 3600 * 2_500_000_000, 400},
 		{time.Second, 1_000_001, 999_999}, {time.Second, 1000, 5}, {time.Second, 0, 5},

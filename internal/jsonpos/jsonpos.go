@@ -28,7 +28,7 @@ const (
 type Value struct {
 	Kind         Kind
 	Text         string // of a String, or of a Literal as it is written
-	Line, Column int    // of the first byte, from 1
+	Line, Column int    // position of the first byte, from 1
 	// Items holds the items of an Array, or the keys and values of an Object in
 	// turn.
 	Items []*Value
@@ -50,7 +50,7 @@ func Parse(data []byte) *Value {
 type parser struct {
 	data         []byte
 	decoder      *json.Decoder
-	line, column int // of the byte at offset
+	line, column int // position of the byte at offset
 	offset       int
 }
 

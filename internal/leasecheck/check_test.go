@@ -48,8 +48,8 @@ func TestBoundIsSharp(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		spec stint.Spec
-		when []int64 // of the maximum
-		then int64   // of one more
+		when []int64 // times of the maximum
+		then int64   // time of one unit more
 	}{
 		{"a burst and what refills in a lease", ten, many(11, 0), 0},
 		{"a burst, and what refills later", ten, append(many(11, 0), many(5, second/2)...), second/2 + 1},

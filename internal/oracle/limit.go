@@ -16,9 +16,9 @@ type limit struct {
 	max       int64    // units that an idle key may take at once
 	p, q      *big.Int // rate of a bucket: p/q micro-units a microsecond
 	window    int64    // µs
-	buckets   int64    // of a sliding counter
+	buckets   int64    // buckets of a sliding counter
 	maxWait   int64    // µs, of a leaky bucket; anyDelay: no bound
-	calendar  calendar // of a quota
+	calendar  calendar // calendar of a quota
 }
 
 func newLimit(handle stint.Limit) *limit {

@@ -82,7 +82,7 @@ func TestServerDiesWithTheTestBinary(t *testing.T) {
 	if os.Getenv("REDISTEST_CHILD") != "" {
 		p := Server(t)
 		_, _ = os.Stdout.WriteString("server " + p.Addr() + "\n")
-		select {} // until killed
+		select {} // waits until the process is killed
 	}
 	Binary(t)
 	if diesWithParent() == nil {

@@ -124,7 +124,7 @@ func (f *Fault) accept(done *sync.WaitGroup) {
 	for {
 		client, err := f.listener.AcceptTCP()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		l := &link{fault: f, client: client, ended: make(chan struct{})}
 		f.mu.Lock()

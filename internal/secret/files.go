@@ -28,7 +28,7 @@ const maxFile = 4 << 20
 // Files are files that belong together, such as a certificate and its key. Make them with
 // [Open]. A nil *Files has nothing to read. The methods are safe for concurrent use.
 type Files struct {
-	name  string // the flag or parameter that names them
+	name  string // the flag or parameter that names the files
 	paths []string
 	use   func(contents [][]byte) error
 	once  bool // one of them is a pipe, which can be read only once

@@ -5,7 +5,7 @@ package table
 type wides struct {
 	slices [][]int64
 	free   []int // unused indices of slices
-	weight int   // of all slices, without their slots
+	weight int   // weight of all slices, without their slots
 }
 
 // wordsPerWeight is how many words of a slice weigh as much as a slot.

@@ -271,7 +271,7 @@ var ErrRefused = errors.New("the bulkhead refused the call")
 var (
 	ErrFull   = errors.New("bulkhead is full")                      // the queue is full too
 	ErrWaited = errors.New("bulkhead was full for too long")        // MaxWait is over
-	ErrNames  = errors.New("bulkhead set has no room for the name") // all its names are in use
+	ErrNames  = errors.New("bulkhead set has no room for the name") // all names of the set are in use
 )
 
 // RefusedError reports that there was no place for a call. A caller whose context has

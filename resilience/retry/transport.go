@@ -40,7 +40,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for attempt := req; ; {
 		resp, err := t.base().RoundTrip(attempt)
 		if resp == nil && err == nil { // net/http reports this error of Base
-			return nil, nil //nolint:nilnil // as Base did
+			return nil, nil //nolint:nilnil // returns what Base returned
 		}
 		v, step := t.classify(req, resp, err, p.options.Clock()), Step{Err: err}
 		if resp != nil {

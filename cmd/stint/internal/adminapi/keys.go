@@ -158,7 +158,7 @@ func readKey(r *request, extra fields) (*keyRequest, error) {
 		"limit": func(raw json.RawMessage) error {
 			spec, err := rule.ParseSpec(raw)
 			if err == nil {
-				spec.FromCaller = true // as /v1/take does
+				spec.FromCaller = true // /v1/take sets it too
 				k.limit, err = spec.Compile()
 			}
 			return err

@@ -40,7 +40,7 @@ type Batch struct {
 type item struct {
 	kind      itemKind
 	at        int32 // index in groups, plans or invalid
-	parts     span  // of the groups
+	parts     span  // range in groups
 	decisions span
 }
 
@@ -265,7 +265,7 @@ type Answer struct {
 	// Unavailable reports that the request was denied because the store failed.
 	Unavailable bool
 
-	Outcome *rule.Outcome // of a check; nil for a take
+	Outcome *rule.Outcome // outcome of a check; nil for a take
 
 	// The claims of a take and their decisions.
 	Claims    []stint.Claim

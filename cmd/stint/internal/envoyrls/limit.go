@@ -37,7 +37,7 @@ type numbers struct {
 	window     time.Duration
 	algorithm  stint.Algorithm
 	burst      int64 // 0: the algorithm's own
-	fromCaller bool  // in a request, not in a file
+	fromCaller bool  // the limit came with a request, not from a file
 }
 
 // namespace separates these counters from those of rules and of /v1/take.

@@ -25,7 +25,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		write(t, filepath.Join(o.Dir, "basic"), limited("basic", "3")) // Envoy's service reads it
+		write(t, filepath.Join(o.Dir, "basic"), limited("basic", "3")) // Envoy's service reads a file without an extension
 		write(t, filepath.Join(o.Dir, "long.yaml"), strings.Repeat("#", maxFile+2))
 	})
 	s.want(request("messaging", "to_number=1"), "OK | OK 2/MINUTE left 1 reset 40")

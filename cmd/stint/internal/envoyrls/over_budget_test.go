@@ -37,7 +37,7 @@ func TestOverridesWithoutRoomAreOverLimit(t *testing.T) {
 				o.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, CallerKeys: 64, Clock: newClock().read})
 				o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			})
-			for i := range 1000 { // each exhausts its key
+			for i := range 1000 { // each request exhausts its key
 				flood := bringing(fmt.Sprintf("to_number=flood%d", i))
 				if flood.HitsAddend = 1; strings.HasPrefix(name, "count all") {
 					flood.HitsAddend = stint.MaxLimit // such a counter has no lower end

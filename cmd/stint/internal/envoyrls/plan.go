@@ -29,7 +29,7 @@ type plan struct {
 	matches          []match
 	claims           []stint.Claim
 	groups           []stint.Group
-	shadows          [][]stint.Claim // of the group
+	shadows          [][]stint.Claim // shadows of the group
 	decisions        []stint.Decision
 	places           map[state]int // index of each enforced claim; used only for many
 }

@@ -54,7 +54,7 @@ type load struct {
 
 const (
 	workers = 32
-	pace    = 10 * time.Millisecond // of each worker
+	pace    = 10 * time.Millisecond // time between two checks of a worker
 	normal  = 300                   // successful samples in a row until service counts as normal
 )
 

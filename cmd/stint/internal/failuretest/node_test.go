@@ -119,7 +119,7 @@ func refused(open []span, s *sample) bool {
 func (c *changes) open() (spans []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	latest := map[string]int{} // of each shard
+	latest := map[string]int{} // latest state of each shard
 	for _, change := range c.all {
 		switch {
 		case change.From == breaker.Closed:

@@ -90,7 +90,7 @@ func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
 		}
 		expect(1, true)
 		broken.Store(true)
-		time.Sleep(time.Second) // of the bubble's clock
+		time.Sleep(time.Second) // advances the clock of the bubble
 		expect(2, false)
 		time.Sleep(time.Second)
 		expect(3, false)
@@ -119,7 +119,7 @@ func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 			return broken
 		}
 		go g.Run(t.Context())
-		time.Sleep(8 * time.Second) // of the bubble's clock
+		time.Sleep(8 * time.Second) // advances the clock of the bubble
 		synctest.Wait()
 		var want []time.Duration
 		for _, ms := range []int{0, 50, 150, 350, 750, 1550, 3150, 5150, 7150} {
@@ -148,7 +148,7 @@ func TestCheckThatHangsFailsAfterItsInterval(t *testing.T) {
 		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: time.Second})
 		g.check = func(ctx context.Context, _ *upstream) error { <-ctx.Done(); return ctx.Err() }
 		go g.Run(t.Context())
-		time.Sleep(time.Second) // of the bubble's clock
+		time.Sleep(time.Second) // advances the clock of the bubble
 		synctest.Wait()
 		if g.upstreams[0].health.usable(time.Now()) {
 			t.Error("usable although its check hangs")

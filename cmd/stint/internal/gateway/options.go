@@ -63,7 +63,7 @@ const (
 	// HostAuto is HostUpstream for https, because certificates are bound to host names,
 	// and HostClient for http and h2c.
 	HostAuto     HostPolicy = iota
-	HostClient              // as the client sent it
+	HostClient              // the host that the client sent
 	HostUpstream            // the host of the upstream's URL
 )
 

@@ -9,7 +9,7 @@ import (
 
 const (
 	idleTimeout       = 90 * time.Second
-	pingAfter         = 30 * time.Second // of silence on an HTTP/2 connection
+	pingAfter         = 30 * time.Second // time of silence on an HTTP/2 connection before a ping
 	pingTimeout       = 15 * time.Second
 	expectTimeout     = time.Second
 	maxResponseHeader = 1 << 20 // bytes

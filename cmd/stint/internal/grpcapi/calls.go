@@ -87,7 +87,7 @@ func checkResponse(a *decide.Answer) *stintv1.CheckResponse {
 
 // take is a message of Take, Peek, GiveBack or Reset.
 type take struct {
-	decide.Take // without its limits
+	decide.Take // a take; its limits are in limits
 
 	limits []*stintv1.Limit
 	refund bool // Cost is the number of units to refund

@@ -29,7 +29,7 @@ func hand(t *testing.T) (s *Service, store *waiting, stream *handed, ended chan 
 	ended = make(chan error, 1)
 	go func() {
 		ended <- s.Stream(stream)
-		cancel() // as grpc-go does
+		cancel() // grpc-go cancels the context too
 	}()
 	return s, store, stream, ended
 }
@@ -128,7 +128,7 @@ func TestAStreamMayBeIdle(t *testing.T) {
 		_, store, stream, ended := hand(t)
 		close(store.let)
 		for i := range uint64(2) {
-			time.Sleep(25 * time.Hour) // in the time of the bubble
+			time.Sleep(25 * time.Hour) // in virtual time
 			stream.requests <- streamTake(i, 100)
 		}
 		close(stream.requests)

@@ -117,7 +117,7 @@ func newWaiting() *waiting {
 type handed struct {
 	grpc.ServerStream
 
-	ctx      context.Context //nolint:containedctx // a stream has one
+	ctx      context.Context //nolint:containedctx // Context returns it
 	requests chan *stintv1.StreamRequest
 	asked    chan struct{} // receives one value for each call of Recv
 	answers  chan *stintv1.StreamResponse

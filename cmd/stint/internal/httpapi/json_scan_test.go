@@ -19,7 +19,7 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var want map[string]json.RawMessage
 		if !json.Valid(data) || !utf8.Valid(data) {
-			return // readBody refuses it
+			return // not a valid body: readBody refuses it
 		}
 		isObject := json.Unmarshal(data, &want) == nil && want != nil
 		got := map[string]json.RawMessage{}

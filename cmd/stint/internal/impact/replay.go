@@ -20,7 +20,7 @@ type Result struct {
 	Seen     uint64    `json:"seen"`              // approximate number of requests since then
 	OneIn    uint64    `json:"one_caller_in"`     // one caller in this many is sampled
 	Requests int       `json:"requests"`          // sampled requests that were replayed
-	Allowed  int       `json:"allowed"`           // of these, allowed originally
+	Allowed  int       `json:"allowed"`           // replayed requests that were allowed originally
 	Denied   int       `json:"denied"`            // of the allowed ones, denied by these rules
 	Share    float64   `json:"share"`             // Denied as a share of Allowed
 	Rules    []Count   `json:"rules,omitempty"`   // the rules that deny them, the most denials first

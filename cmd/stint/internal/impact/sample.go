@@ -57,7 +57,7 @@ type Sample struct {
 
 // event is one decided request.
 type event struct {
-	t       int64 // in µs
+	t       int64 // time of the event, in µs
 	cost    int64
 	hash    uint64
 	mask    uint64 // the mask when the event was kept

@@ -73,7 +73,7 @@ type world struct {
 	heard
 
 	t     *testing.T
-	now   int64 // in µs
+	now   int64 // time of the store, in µs
 	inner *counted
 	store *Store
 	set   *rule.Set

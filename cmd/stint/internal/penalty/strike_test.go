@@ -88,7 +88,7 @@ func TestADenialWhileAPunishmentBeginsDoesNotEarnTheNext(t *testing.T) {
 func TestStrikesOfWhichNothingCameAreCountedAnew(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
-	left := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // by a node that then crashed
+	left := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // strikes of a node that then crashed
 	if _, err := w.inner.Take(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}

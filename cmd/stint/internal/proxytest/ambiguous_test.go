@@ -24,7 +24,7 @@ func TestSpellingsDoNotEscapeProxies(t *testing.T) {
 			}
 			for _, path := range []string{"/key;a=1", "/;x/key", "/x/..;/key", "/x%2F..%2Fkey", "/%2Fkey", "/%6bey%2F", "/key%3Ba", "/..;/key/..;/../key"} {
 				if p.name == "traefik" && path == "/..;/key/..;/../key" {
-					continue // it forwards "/..;/key/key", and queries that path
+					continue // the proxy forwards "/..;/key/key", and asks about that path
 				}
 				_, _, answer := c.raw(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: app.example\r\nConnection: close\r\nAuthorization: Bearer used\r\n\r\n", path))
 				body, _ := io.ReadAll(answer.Body)

@@ -134,7 +134,7 @@ func (p *process) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
-		_, state, _ := strings.Cut(string(text), ") ") // after the name, in parentheses
+		_, state, _ := strings.Cut(string(text), ") ") // the state follows the name, which is in parentheses
 		if err != nil || !strings.HasPrefix(state, "T") {
 			return false
 		}

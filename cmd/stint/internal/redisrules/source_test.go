@@ -219,7 +219,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	}
 	p.Restart()
 	redistest.Await(t, func() error { _, err := s.History(t.Context(), 1); return err })
-	<-changed // from the subscription or a poll
+	<-changed // a change from the subscription or a poll
 	p.Kill()
 	if _, err := s.History(t.Context(), 1); err == nil { // and not when the caller's patience is over: there is no bound to that here
 		t.Error("a server that is gone answers")

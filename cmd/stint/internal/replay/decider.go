@@ -19,7 +19,7 @@ type decider interface {
 
 // result is the part of a decision line that does not come from the event.
 type result struct {
-	rule, key string // of the binding claim; empty without one
+	rule, key string // rule and key of the binding claim; empty without one
 	decision  stint.Decision
 }
 

@@ -19,7 +19,7 @@ type command struct {
 // allCommands returns the commands in the order of COMMAND's answer.
 func allCommands() []*command {
 	return []*command{
-		{throttleName, -1, false, true, "Decides whether a key may be used once more, and counts it.", nil}, // handle queues it
+		{throttleName, -1, false, true, "Decides whether a key may be used once more, and counts it.", nil}, // no function: handle queues the command
 		{"ping", -1, false, false, "Answers PONG, or the message.", (*conn).ping},
 		{"echo", 2, false, false, "Answers the message.", (*conn).echo},
 		{"auth", -2, true, false, "Authenticates the connection.", (*conn).auth},

@@ -26,7 +26,7 @@ func TestAnswersAsRedisCell(t *testing.T) {
 		quantity int
 		want     string
 	}{
-		{0, 6, five(1, 5, 5, -1, 0)}, // never
+		{0, 6, five(1, 5, 5, -1, 0)}, // the cost exceeds the limit: a retry never helps
 		{0, 1, five(0, 5, 4, -1, 1)},
 		{0, 1, five(0, 5, 3, -1, 2)},
 		{0, 1, five(0, 5, 2, -1, 3)},

@@ -280,7 +280,7 @@ func TestASourceIsDownAfterThreeFailedChecks(t *testing.T) {
 	if err := <-checked; err != nil || !f.Up() {
 		t.Errorf("%v, up %v", err, f.Up())
 	}
-	f.wantBoth("default ip-backstop", "away") // once
+	f.wantBoth("default ip-backstop", "away") // each error is reported once
 	if len(f.errors) != 0 {
 		t.Errorf("the same error was said again: %v", <-f.errors)
 	}

@@ -69,7 +69,7 @@ type node struct {
 	cmd    *exec.Cmd
 	log    *bytes.Buffer // read it only after ended is closed
 	ended  chan struct{}
-	addr   string // of the check API
+	addr   string // address of the check API
 	client *http.Client
 }
 

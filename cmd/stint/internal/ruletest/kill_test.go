@@ -141,7 +141,7 @@ func killed(t *testing.T, kind, dir string) (last int) {
 			break
 		}
 	}
-	_ = c.Wait() // killed
+	_ = c.Wait() // the error reports the kill
 	lines := strings.Split(said, "\n")
 	last, err = strconv.Atoi(lines[len(lines)-2]) // the text after the last newline may be incomplete
 	if err != nil {

@@ -82,7 +82,7 @@ func manager(t *testing.T, s ruleset.Source) *ruleset.Manager {
 
 func wantRunning(t *testing.T, when string, k *ruleset.Manager, number uint64) {
 	t.Helper()
-	if err := k.Load(t.Context()); err != nil { // as a poll does
+	if err := k.Load(t.Context()); err != nil { // a poll calls Load too
 		t.Fatal(err)
 	}
 	if _, v := k.Current(); v.Number != number {

@@ -35,7 +35,7 @@ func TestEvictionsAreNewsOnceAMinuteOfQuietIsOver(t *testing.T) {
 			if step.lose {
 				lost.Add(1)
 			}
-			time.Sleep(step.wait) // of the bubble's clock
+			time.Sleep(step.wait) // advances the clock of the bubble
 			synctest.Wait()
 			if got := strings.Count(logs.String(), "store full"); got != step.want {
 				t.Errorf("%s: %d lines, want %d", step.when, got, step.want)
@@ -55,7 +55,7 @@ func TestFullShareOfCallersIsLoggedApart(t *testing.T) {
 		}, slog.New(slog.NewTextHandler(logs, nil)))
 		for range 30 { // a flood
 			refused.Add(1000)
-			time.Sleep(time.Second) // of the bubble's clock
+			time.Sleep(time.Second) // advances the clock of the bubble
 		}
 		synctest.Wait()
 		if got := strings.Count(logs.String(), "limits that callers bring is full"); got != 1 {
@@ -78,7 +78,7 @@ func TestUsedUpBudgetOfASharedStoreIsLoggedOnce(t *testing.T) {
 		}, slog.New(slog.NewTextHandler(logs, nil)))
 		for range 30 { // a flood
 			refused.Add(1000)
-			time.Sleep(time.Second) // of the bubble's clock
+			time.Sleep(time.Second) // advances the clock of the bubble
 		}
 		synctest.Wait()
 		if got := strings.Count(logs.String(), "budget of limits that callers bring is used up"); got != 1 || !strings.Contains(logs.String(), "bytes=7 refused=") {

@@ -163,7 +163,7 @@ func TestDrainDelayKeepsAccepting(t *testing.T) {
 	s := run(t, Config{DrainDelay: time.Hour, DrainTimeout: 2 * time.Second})
 	s.stop()
 	s.logs.wait(t, "draining")
-	for range 3 { // each by a connection of its own
+	for range 3 { // each request uses a new connection
 		if got := s.get("http", "/readyz"); got.status != http.StatusServiceUnavailable {
 			t.Errorf("status %d", got.status)
 		}

@@ -81,7 +81,7 @@ func TestGRPCMayHaveCertificatesOfItsOwn(t *testing.T) {
 		t.Helper()
 		server.ClientName = name
 		s := run(t, Config{GRPC: "127.0.0.1:0", GRPCTLS: server})
-		if got := s.get("http", "/healthz"); got.status != 200 { // without TLS
+		if got := s.get("http", "/healthz"); got.status != 200 { // the http listener has no TLS
 			t.Errorf("/healthz: %d", got.status)
 		}
 		conn, err := grpc.NewClient(s.Addr("grpc").String(), grpc.WithTransportCredentials(credentials.NewTLS(ours.client(files))))

@@ -31,7 +31,7 @@ func TestLogLinesOfRequestsAreBounded(t *testing.T) {
 			if n := strings.Count(logs.String(), "reloaded"); n != 20 {
 				t.Errorf("%d lines, want all of a message that requests cannot provoke", n)
 			}
-			time.Sleep(time.Second) // of the bubble's clock
+			time.Sleep(time.Second) // advances the clock of the bubble
 			log.Error(message)
 			log.Error(message)
 			if n := strings.Count(logs.String(), "suppressed=990\n"); n != 1 || strings.Count(logs.String(), "suppressed") != 1 {

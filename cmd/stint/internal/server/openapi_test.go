@@ -190,9 +190,9 @@ func everywhere(status int) (all []exchange) {
 		each := exchange{path: path, body: body, header: []string{"X-API-Key", "c"}, want: status}
 		switch {
 		case path == "/v1/batch" && status != http.StatusUnauthorized:
-			each.want = http.StatusOK // each item has its error
+			each.want = http.StatusOK // each item of a batch has its error
 		case path == "/json" && status == http.StatusServiceUnavailable:
-			each.want = http.StatusInternalServerError // as Envoy's own service answers
+			each.want = http.StatusInternalServerError // the status of Envoy's own service
 		}
 		all = append(all, each)
 	}

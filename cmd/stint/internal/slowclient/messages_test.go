@@ -16,7 +16,7 @@ import (
 type endlessStream struct {
 	grpc.ServerStream
 
-	ctx  context.Context //nolint:containedctx // as in grpc-go
+	ctx  context.Context //nolint:containedctx // the context of a call, as in grpc-go
 	asks func()
 }
 
