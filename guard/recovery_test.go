@@ -176,7 +176,8 @@ func TestClosedClaimsSayWhenTheNextProbeIs(t *testing.T) {
 	})
 }
 
-// A store that a thousand wait for meets one probe, then all of them.
+// When a store for which a thousand callers wait recovers, it gets one probe, and then all
+// calls.
 func TestARecoveringStoreIsNotOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

@@ -352,7 +352,7 @@ func TestUnspentTokensOfABatchAreRefunded(t *testing.T) {
 	})
 }
 
-// A store that panics ends the waits of all callers.
+// When the store panics, no waiting caller is left behind.
 func TestAPanicEndsAllWaits(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))

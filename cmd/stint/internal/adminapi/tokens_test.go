@@ -114,7 +114,7 @@ func TestTheAuditLogHasAuthorChangeAndReason(t *testing.T) {
 	f.want(400, "GET", "/audit?n=0", "")
 }
 
-// The level of the log does not apply to the audit records of changes.
+// The level of the log does not apply to the audit log: every change is recorded.
 func TestAQuietLogHasAuditRecords(t *testing.T) {
 	f := newFixture(t, shop)
 	var quiet bytes.Buffer

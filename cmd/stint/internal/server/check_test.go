@@ -175,8 +175,8 @@ func (o overBudget) TakeGroups(ctx context.Context, groups []stint.Group, _ []st
 	return &stint.GroupsError{Errs: errs}
 }
 
-// A caller whose own limits are over their budget gets an error that says what to do. A
-// flood of these errors is not logged.
+// A caller whose own limits are over their budget gets an error that says so and names the mend.
+// A flood of these errors is not logged.
 func TestCallersOverTheirBudgetGetAnError(t *testing.T) {
 	s := run(t, Config{Store: overBudget{}})
 	got := s.post("http", "/v1/take", `{"key":"k","limit":{"limit":5,"window":"1m"}}`)

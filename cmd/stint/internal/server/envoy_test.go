@@ -160,7 +160,7 @@ func (b brokenStore) TakeGroups(context.Context, []stint.Group, []stint.Decision
 	return &stint.Error{Code: stint.CodeUnavailable, Problem: "redis.inside refuses", Err: errors.New("refused")}
 }
 
-// Whether requests pass then is for Envoy to say, by its failure_mode_deny.
+// Envoy's failure_mode_deny then decides whether requests pass.
 func TestEnvoyGetsAnErrorWhileTheStoreFails(t *testing.T) {
 	t.Parallel()
 	for panics, want := range map[bool]codes.Code{false: codes.Unavailable, true: codes.Internal} {

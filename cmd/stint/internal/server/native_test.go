@@ -118,7 +118,8 @@ func TestNativeAsksForTheToken(t *testing.T) {
 	}
 }
 
-// A listener that others can reach, without a token, lets nobody speak for rules.
+// On a listener without a token that other machines can reach, no caller may use the limits of
+// rules.
 func TestNativeOnAnOpenListenerRefusesNamesOfRules(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: ":0"})

@@ -148,7 +148,7 @@ func TestWritersThatStopGetAnError(t *testing.T) {
 	}
 }
 
-// TestAClientThatWaitsFor100ContinueIsDeniedAtOnce sends no body before the answer 100.
+// TestAClientThatWaitsFor100ContinueIsDeniedAtOnce sends no body before it gets 100 Continue.
 func TestAClientThatWaitsFor100ContinueIsDeniedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{

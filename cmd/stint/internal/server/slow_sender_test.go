@@ -69,7 +69,7 @@ func statusOfACall(t *testing.T, conn net.Conn) codes.Code {
 	}
 }
 
-// scanEvery is the interval between searches for calls without progress.
+// scanEvery is the interval between two scans for late calls.
 const scanEvery = 100 * time.Millisecond
 
 // TestAStreamMayBeSilentForAWhile sends a second request long after the first, and no third.

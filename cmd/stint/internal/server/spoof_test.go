@@ -60,8 +60,8 @@ func TestAddressesInHeadersAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestMetadataIsNoIdentity: a caller of Envoy's service puts fields of proxies into the
-// metadata of its call. Only descriptors count.
+// TestMetadataIsNoIdentity: a caller of Envoy's service puts a proxy's headers into the metadata
+// of its call. Only descriptors count.
 func TestMetadataIsNoIdentity(t *testing.T) {
 	_, client := runEnvoy(t, Config{TrustedProxies: thisMachine})
 	for i := range 5 {

@@ -31,7 +31,8 @@ func (n *numbers) String() string {
 	return fmt.Sprintf("%v %d/%d retry %s %v reset %d delay %d at %d %v", n.Allowed, n.Remaining, n.Limit, retry, n.Never, n.ResetAfterMS, n.DelayMS, n.AtUS, n.Degraded)
 }
 
-// inAPI is what the API says of decisions: the combined one, then each.
+// inAPI is a list of decisions in the form of the API: the binding decision, then that of each
+// limit.
 func inAPI(d decided) string {
 	said := make([]string, 0, 4)
 	for _, one := range append([]stint.Decision{d.combined}, d.lines()...) {

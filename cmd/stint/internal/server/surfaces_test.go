@@ -85,7 +85,7 @@ type question struct {
 // decided is the library's decision on a question.
 type decided struct {
 	combined stint.Decision
-	each     []stint.Decision // of several limits; nil where they are not known
+	each     []stint.Decision // the decision of each of several limits; nil where they are not known
 }
 
 // asker is a surface. Its ask returns the answer that it got and the answer that it wants:
