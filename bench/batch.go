@@ -84,8 +84,8 @@ func allocations(block func(int) int) float64 {
 	return testing.AllocsPerRun(100, func() { block(0) })
 }
 
-// batch compares batches with single calls, over so many keys that every key misses the
-// cache.
+// batch compares one call for many claims with one call for each claim. The number of
+// keys is so large that every key misses the processor's cache.
 func batch(_ context.Context, o options, out io.Writer, b *bars) (err error) {
 	s, err := newBatcher(o.keys)
 	if err != nil {

@@ -53,7 +53,8 @@ func pinnedRedis(name string) (path string, err error) {
 	return path, err
 }
 
-// findRedis returns the server that the parts start, or "" if none is in PATH.
+// findRedis returns the path of the Redis server program that the benchmarks start. It
+// returns "" if PATH has no such program.
 func (o options) findRedis() string {
 	if o.redis != "" {
 		return o.redis

@@ -97,7 +97,7 @@ func exceeded(p *httplimit.Policy) string {
 }
 
 // violations returns the limits that are marked as exceeded, or the binding one if
-// none is marked.
+// no limit is marked.
 func (d *denial) violations() (all []*errdetails.QuotaFailure_Violation) {
 	marked := false
 	for i := range d.answer.Policies {

@@ -46,9 +46,9 @@ func canDegrade(c *stint.Claim) bool {
 	return c.Cost >= 0 || c.Policy.OnFailure == stint.FailLocal && c.Cost != stint.Forget
 }
 
-// policyOf returns the policy of a group: closed if any claim is closed, local if any
-// is local and none is closed, and open otherwise. It returns false if only the store
-// can decide one of the claims.
+// policyOf returns the strictest failure policy among the claims of a group: closed
+// before local, and local before open. It returns false if a claim needs the store, as
+// a reset does.
 func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 	for i := range claims {
 		c := &claims[i]

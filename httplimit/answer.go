@@ -14,8 +14,8 @@ type Policy struct {
 	Name string
 	// Limit is the limit itself; it must be valid.
 	Limit stint.Limit
-	// Exceeded marks a limit that denied the request. When none is marked,
-	// the binding one counts as exceeded.
+	// Exceeded marks a limit that denied the request. If no limit of the
+	// answer is marked, the binding limit counts as exceeded.
 	Exceeded bool
 }
 

@@ -98,7 +98,7 @@ func (b *heldBatcher) wantKeys(want ...int) {
 	}
 }
 
-// answerAll answers batches until none is in flight.
+// answerAll answers the batches in flight and those that follow, until the queue is empty.
 func (b *heldBatcher) answerAll() {
 	for b.InFlight() > 0 {
 		b.answers <- struct{}{}

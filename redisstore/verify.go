@@ -92,8 +92,8 @@ func (v *verifier) charge(l *line, d *stint.Decision) {
 	}
 }
 
-// count counts a charged caller as the script does. A caller that asks only for extra
-// units and gets none is not charged.
+// count counts a charged caller as the script does. A caller with cost 0 that requests
+// extra units, and is granted no unit, is not charged.
 func (v *verifier) count(l *line, d *stint.Decision) {
 	if l.claim.Cost != 0 || l.claim.Extra == 0 || d.Granted > 0 {
 		v.allowed++

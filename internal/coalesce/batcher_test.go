@@ -118,7 +118,7 @@ func (f *fixture) wantSizes(want ...int) {
 	}
 }
 
-// answerAll answers batches until none is in flight.
+// answerAll answers the batches in flight and those that follow, until the queue is empty.
 func (f *fixture) answerAll() {
 	for f.InFlight() > 0 {
 		f.answers <- struct{}{}

@@ -29,7 +29,8 @@ func appendNumbers(b []byte, d *stint.Decision) []byte {
 	return strconv.AppendInt(append(b, `,"at_us":`...), d.At, 10)
 }
 
-// milliseconds rounds up, so that a caller who waits that long never returns too early.
+// milliseconds returns d in milliseconds, rounded up. A caller that waits for the result
+// never comes back before d is over.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

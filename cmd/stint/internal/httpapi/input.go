@@ -170,7 +170,7 @@ func (in *input) readTake() (err error) {
 	return err
 }
 
-// readCost returns the cost, 1 if none is given.
+// readCost returns the cost of a request. The default is 1.
 func (in *input) readCost() (int64, error) {
 	if in.cost == nil {
 		return 1, nil
