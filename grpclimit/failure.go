@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
 )
 
 // Messages for internal failures.
@@ -22,7 +23,8 @@ const (
 const storeRetry = time.Second
 
 // ErrorStatus returns the status of a call that could not be decided: INVALID_ARGUMENT
-// with the reason if the call is at fault; CANCELED or DEADLINE_EXCEEDED if its
+// with the reason if the call is at fault; UNAUTHENTICATED for
+// [httplimit.ErrInvalidToken]; CANCELED or DEADLINE_EXCEEDED if its
 // context ended; UNAVAILABLE with RetryInfo if the store failed or the time ran out;
 // else INTERNAL. UNAVAILABLE and INTERNAL do not contain the cause, because it may
 // name internal hosts. If err is already a gRPC status, ErrorStatus returns it
@@ -45,6 +47,9 @@ func ErrorStatus(err error) *status.Status {
 }
 
 func uncoded(err error) *status.Status {
+	if errors.Is(err, httplimit.ErrInvalidToken) {
+		return status.New(codes.Unauthenticated, httplimit.ErrInvalidToken.Error())
+	}
 	if s, ok := status.FromError(err); ok {
 		return s
 	}

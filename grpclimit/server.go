@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/httplimit"
@@ -143,10 +141,13 @@ func (s *Server) fail(c *Call, err error) error {
 }
 
 func (s *Server) rejectToken(c *Call) error {
-	if s.Identity.Tokens == nil || !c.Request().RejectsToken() {
+	if s.Identity.Tokens == nil {
 		return nil
 	}
-	return status.Error(codes.Unauthenticated, "the token cannot be verified")
+	if err := c.Request().TokenError(); err != nil {
+		return ErrorStatus(err).Err()
+	}
+	return nil
 }
 
 func (s *Server) now() time.Time {

@@ -247,9 +247,16 @@ func TestOnErrorMayLetPass(t *testing.T) {
 	}
 }
 
+// noToken verifies no token.
+type noToken struct{}
+
+func (noToken) VerifyToken(context.Context, string) (map[string]any, error) {
+	return nil, errors.New("bad signature")
+}
+
 func TestTokenThatCannotBeVerifiedIsUnauthenticated(t *testing.T) {
 	s := &Server{
-		Identity: httplimit.Identity{Tokens: &httplimit.Tokens{Keys: map[string]any{"": []byte("secret")}, RejectInvalid: true}},
+		Identity: httplimit.Identity{Tokens: noToken{}, RejectInvalidTokens: true},
 		OnError:  func(*Call, error) error { return nil },
 	}
 	for name, decider := range map[string]Decider{"decided": answers{answer: pass()}, "not decided": nil, "no decision": answers{err: errors.New("no store")}} {

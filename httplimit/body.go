@@ -222,14 +222,17 @@ func mediaRange(element string) (name string, quality float64) {
 }
 
 // WriteError answers a request that could not be decided. The status is 400 with the
-// reason if the request is at fault, 503 if the store failed or the time ran out, and 500
-// for any other error. The answers 503 and 500 do not contain the cause, because it may name internal
-// hosts.
+// reason if the request is at fault, 401 for [ErrInvalidToken], 503 if the store failed
+// or the time ran out, and 500 for any other error. The answers 503 and 500 do not
+// contain the cause, because it may name internal hosts.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body := refusal{status: http.StatusInternalServerError, code: codeInternal,
 		message: "The limit could not be checked", problem: problemNone}
 	if coded, ok := errors.AsType[*stint.Error](err); ok {
 		body.translate(coded)
+	} else if errors.Is(err, ErrInvalidToken) { // as in RFC 6750, section 3.1
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		body.status, body.code, body.message = http.StatusUnauthorized, codeInvalidToken, "The token cannot be verified"
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	body.write(w, r)
@@ -245,13 +248,4 @@ func (b *refusal) translate(err *stint.Error) {
 		b.message = "The limit cannot be checked at the moment"
 	case stint.CodeInternal: // 500, as WriteError has set
 	}
-}
-
-// writeInvalidToken writes a 401 as in RFC 6750, section 3.1.
-func writeInvalidToken(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-	w.Header().Set("Cache-Control", "no-store")
-	body := refusal{status: http.StatusUnauthorized, code: codeInvalidToken,
-		message: "The token cannot be verified", problem: problemNone}
-	body.write(w, r)
 }

@@ -85,11 +85,11 @@ func ExampleTrust() {
 	// 429 198.51.100.9, 203.0.113.1
 }
 
-// This example uses most settings: users are identified by a verified claim, uploads
+// This example uses most settings: users are identified by a header, uploads
 // cost their size, one dialect of headers is sent, and requests pass when no decision
 // can be made.
 func ExampleMiddleware() {
-	claim, err := httplimit.ParseSource("jwt:sub")
+	user, err := httplimit.ParseSource("header:X-User")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -101,10 +101,7 @@ func ExampleMiddleware() {
 			Dialect: httplimit.IETF,
 			Jitter:  0.2,
 		},
-		Identity: httplimit.Identity{
-			APIKey: []httplimit.Source{claim},
-			Tokens: &httplimit.Tokens{Keys: map[string]any{"": []byte("the secret of the issuer")}},
-		},
+		Identity: httplimit.Identity{APIKey: []httplimit.Source{user}},
 		OnError: func(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
 			log.Print(err)
 			next.ServeHTTP(w, r)

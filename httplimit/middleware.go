@@ -29,8 +29,8 @@ type Middleware struct {
 	// Clock returns the current time for headers and bodies. Defaults to time.Now.
 	Clock func() time.Time
 	// OnError answers a request that could not be decided. It may log err, and call
-	// next to let the request pass; a request whose token is rejected gets a 401 from
-	// next. Defaults to [WriteError].
+	// next to let the request pass; a request with a [Request.TokenError] is answered
+	// by next with that error. Defaults to [WriteError].
 	OnError func(w http.ResponseWriter, r *http.Request, next http.Handler, err error)
 }
 
@@ -47,17 +47,20 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := NewRequest(r, &m.Identity)
 		answer, err := decider.Decide(r.Context(), q)
-		switch {
-		case err != nil:
+		if err != nil {
 			m.fail(w, r, behindToken(q, next), err)
-		case !answer.Allowed():
-			answer.WriteDenial(w, r, m.now())
-		case q.RejectsToken():
-			writeInvalidToken(w, r)
-		default:
-			answer.SetHeaders(w.Header(), m.now())
-			serveAfter(w, r, next, answer.Decision.Delay)
+			return
 		}
+		if !answer.Allowed() {
+			answer.WriteDenial(w, r, m.now())
+			return
+		}
+		if err := q.TokenError(); err != nil {
+			WriteError(w, r, err)
+			return
+		}
+		answer.SetHeaders(w.Header(), m.now())
+		serveAfter(w, r, next, answer.Decision.Delay)
 	})
 }
 
@@ -90,13 +93,13 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, next http.Hand
 	m.OnError(w, r, next, err)
 }
 
-// behindToken returns next, or a handler that answers 401 if the token of the request
-// is rejected.
+// behindToken returns next, or a handler that answers the error of the request's token.
 func behindToken(q *Request, next http.Handler) http.Handler {
-	if q.RejectsToken() {
-		return http.HandlerFunc(writeInvalidToken)
+	err := q.TokenError()
+	if err == nil {
+		return next
 	}
-	return next
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { WriteError(w, r, err) })
 }
 
 // serveAfter calls next after a delay, unless the context of the request ends first.

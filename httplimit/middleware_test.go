@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/stintdev/stint"
 )
@@ -155,41 +154,55 @@ func TestStreamsPassThrough(t *testing.T) {
 	}
 }
 
-func TestWebSocketPassesThrough(t *testing.T) {
-	s := serve(t, false, mustLimit(t, fixed(t))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(w, r, nil)
+// TestUpgradesPassThrough upgrades connections to a protocol that echoes lines, as
+// WebSocket libraries do.
+func TestUpgradesPassThrough(t *testing.T) {
+	s := serve(t, false, mustLimit(t, fixed(t))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Upgrade", "echo")
+		w.Header().Set("Connection", "Upgrade")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		hijacker, ok := w.(http.Hijacker)
+		if !ok {
+			t.Errorf("the handler got %T", w)
+			return
+		}
+		c, lines, err := hijacker.Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		kind, text, err := c.Read(r.Context())
+		defer c.Close()
+		line, err := lines.ReadString('\n')
 		if err == nil {
-			err = c.Write(r.Context(), kind, append([]byte("echo "), text...))
+			_, err = io.WriteString(c, "echo "+line)
 		}
 		if err != nil {
 			t.Error(err)
 		}
-		_ = c.Close(websocket.StatusNormalClosure, "")
 	})))
-	ctx := t.Context()
-	for range 2 {
-		c, response, err := websocket.Dial(ctx, s.URL, nil)
+	for i, want := range []int{101, 101, 429} {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := response.Header.Get("X-RateLimit-Limit"); got != "2" {
-			t.Errorf("X-RateLimit-Limit of the upgrade: %q", got)
-		}
-		if err := c.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		if _, text, err := c.Read(ctx); string(text) != "echo hello" || err != nil {
-			t.Errorf("read %q, %v", text, err)
+		answers := bufio.NewReader(c)
+		response, err := http.ReadResponse(answers, nil)
+		if err != nil || response.StatusCode != want || response.Header.Get("X-RateLimit-Limit") != "2" {
+			t.Fatalf("connection %d: %v, %v; want %d", i, response, err, want)
 		}
-		_ = c.CloseNow()
-	}
-	if _, response, err := websocket.Dial(ctx, s.URL, nil); err == nil || response.StatusCode != 429 {
-		t.Errorf("the third connection: %v, %v; want 429", response, err)
+		if want == 429 {
+			continue
+		}
+		if _, err := io.WriteString(c, "hello\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := answers.ReadString('\n'); line != "echo hello\n" || err != nil {
+			t.Errorf("connection %d: read %q, %v", i, line, err)
+		}
 	}
 }
 
@@ -266,7 +279,7 @@ func (undecided) Decide(context.Context, *Request) (Answer, error) {
 func TestOnErrorLetsNoInvalidTokenPass(t *testing.T) {
 	m := &Middleware{
 		Decider:  undecided{},
-		Identity: Identity{Tokens: &Tokens{Keys: newIssuer(t).verified, RejectInvalid: true}},
+		Identity: Identity{Tokens: user1(), RejectInvalidTokens: true},
 		OnError:  func(w http.ResponseWriter, r *http.Request, next http.Handler, _ error) { next.ServeHTTP(w, r) },
 	}
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -280,9 +293,7 @@ func TestOnErrorLetsNoInvalidTokenPass(t *testing.T) {
 }
 
 func TestInvalidTokenIsRejectedWhenConfiguredAndCounted(t *testing.T) {
-	i := newIssuer(t)
-	tokens := &Tokens{Keys: i.verified, RejectInvalid: true}
-	m := &Middleware{Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{Tokens: tokens}}
+	m := &Middleware{Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{Tokens: user1(), RejectInvalidTokens: true}}
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for n, want := range []int{401, 401, 429} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)

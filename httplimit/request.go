@@ -1,14 +1,11 @@
 package httplimit
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
-
-	"github.com/golang-jwt/jwt/v5"
 )
 
 // Request is an HTTP request with the identity of its client, for a [Decider]. Make
@@ -19,19 +16,12 @@ type Request struct {
 	identity *Identity
 	addr     netip.Addr
 	hasAddr  bool // addr is set
-	claims   jwt.MapClaims
-	token    tokenState
+
+	tokenRead    bool // the fields below are set
+	claims       map[string]any
+	tokenErr     error // why there are no claims although there is a token
+	tokenRefused error // servers read the place of the token differently
 }
-
-// tokenState is the result of verifying the request's token.
-type tokenState uint8
-
-const (
-	tokenUnread tokenState = iota
-	tokenAbsent
-	tokenVerified
-	tokenInvalid
-)
 
 // NewRequest returns r, with its client identified by identity; nil means the zero
 // Identity. A server that decides for another server passes a request with the method,
@@ -142,29 +132,37 @@ type Identity struct {
 	APIKey []Source
 	// Clients finds the client's address.
 	Clients Clients
-	// Tokens verifies JSON Web Tokens. If nil, no request has claims.
-	Tokens *Tokens
+	// Tokens verifies tokens, such as JSON Web Tokens. If nil, no request has claims.
+	Tokens TokenVerifier
+	// TokenFrom is where a request has its token. Defaults to bearer.
+	TokenFrom Source
+	// RejectInvalidTokens makes the middleware answer 401 to a request whose token is
+	// invalid, and 503 if the token cannot be verified at the moment. The request is
+	// still counted, but not under a claim of the token. By default such a request
+	// counts as one without a token.
+	RejectInvalidTokens bool
 }
-
-var errNoTokens = errors.New("no token can be verified (set Tokens with the keys of the issuer)")
 
 // standardSources returns the default of Identity.APIKey.
 func standardSources() [2]Source {
 	return [2]Source{{kind: fromBearer}, {kind: fromHeader, name: "X-Api-Key"}}
 }
 
-// Validate returns an error if APIKey has a claim without Tokens to verify it, or if
-// Tokens has no key or a key of an unsupported kind.
+// Validate returns an error if APIKey has a claim without Tokens to verify it, if tokens
+// are to be rejected without Tokens, or if TokenFrom is a claim.
 func (id *Identity) Validate() error {
 	for _, s := range id.APIKey {
 		if s.kind == fromClaim && id.Tokens == nil {
 			return fmt.Errorf("%v: %w", s, errNoTokens)
 		}
 	}
-	if id.Tokens == nil {
-		return nil
+	switch {
+	case id.TokenFrom.kind == fromClaim:
+		return fmt.Errorf("%v: a token cannot be read from a claim (read it from bearer, a header, a query or a cookie)", id.TokenFrom)
+	case id.RejectInvalidTokens && id.Tokens == nil:
+		return fmt.Errorf("invalid tokens are to be rejected: %w", errNoTokens)
 	}
-	return id.Tokens.validate()
+	return nil
 }
 
 func (id *Identity) apiKey(r *Request) (string, error) {

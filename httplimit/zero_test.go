@@ -28,7 +28,7 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 		"header": "use api_key, ip", "header:": "use api_key, ip", "": "use api_key, ip", "user": "use api_key, ip", "bearer:x": "use api_key, ip",
 		"header: x-tenant": `no header can have the name " x-tenant"`, "header:x tenant": "no header", "header:X-T\n": "no header", "header:x:y": "no header",
 		"header:ténant": "no header", "cookie:a b": "no cookie", "cookie:a;b": "no cookie", "cookie:": "use api_key, ip",
-		"jwt:sub": "set Tokens with the keys of the issuer",
+		"jwt:sub": "set Tokens to a verifier",
 	} {
 		if _, err := Limit(fixed(t), By("ip", name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
@@ -48,7 +48,7 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 func TestClaimsNeedTokens(t *testing.T) {
 	m := &Middleware{
 		Decider:  &Counter{Limiter: fixed(t), By: []string{"jwt:sub"}},
-		Identity: Identity{Tokens: &Tokens{Keys: map[string]any{"": []byte("secret")}}},
+		Identity: Identity{Tokens: user1()},
 	}
 	if w := request(m.Wrap(http.NotFoundHandler()), "/"); w.Code != 404 {
 		t.Errorf("a request without a token: %d, want it counted by address", w.Code)
@@ -64,7 +64,7 @@ func TestZeroValues(t *testing.T) {
 		"a counter without a limiter":    {Decider: &Counter{}},
 		"a counter with a zero limiter":  {Decider: &Counter{Limiter: &stint.Limiter{}}},
 		"an identity that is not valid":  {Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{APIKey: []Source{{kind: fromClaim, name: "sub"}}}},
-		"tokens that cannot be verified": {Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{Tokens: &Tokens{}}},
+		"tokens that cannot be verified": {Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{RejectInvalidTokens: true}},
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer a.b.c")
@@ -81,7 +81,7 @@ func TestZeroValues(t *testing.T) {
 		t.Errorf("the zero source is %q", got)
 	}
 	zero := NewRequest(httptest.NewRequest("GET", "/", nil), nil)
-	if _, ok := zero.Attribute("jwt:sub"); ok || zero.RejectsToken() {
+	if _, ok := zero.Attribute("jwt:sub"); ok || zero.TokenError() != nil {
 		t.Error("a request without an identity has a claim")
 	}
 	for name, r := range map[string]*Request{"zero": {}, "nil": NewRequest(nil, nil), "of a zero request": NewRequest(&http.Request{}, nil)} {
@@ -93,7 +93,7 @@ func TestZeroValues(t *testing.T) {
 				t.Errorf("%s: it has %s", name, attribute)
 			}
 		}
-		if r.Addr().IsValid() || r.RejectsToken() {
+		if r.Addr().IsValid() || r.TokenError() != nil {
 			t.Errorf("%s: it has an address", name)
 		}
 		if key, err := (&Counter{By: []string{"ip", "path"}}).Key(r); key != "shared" || err != nil {

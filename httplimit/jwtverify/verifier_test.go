@@ -1,4 +1,4 @@
-package httplimit
+package jwtverify
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
 )
 
 // issuer has a private key of each kind.
@@ -73,27 +76,28 @@ func subject(claims ...any) jwt.MapClaims {
 
 func TestVerifiedTokensGiveClaims(t *testing.T) {
 	i := newIssuer(t)
-	plain := Tokens{Keys: i.verified}
-	strict := Tokens{Keys: i.verified, Issuer: "us", Audience: "api"}
+	plain := Options{Keys: i.verified}
+	strict := Options{Keys: i.verified, Issuer: "us", Audience: "api"}
 	now := tokenTime.Unix()
 	for name, c := range map[string]struct {
-		tokens Tokens
-		text   string
-		want   string
+		options Options
+		text    string
+		want    string
 	}{
-		"HS256":              {plain, sign(t, jwt.SigningMethodHS256, "hs", i.secret, subject()), "user-1"},
-		"HS512":              {plain, sign(t, jwt.SigningMethodHS512, "hs", i.secret, subject()), "user-1"},
-		"RS256":              {plain, sign(t, jwt.SigningMethodRS256, "rs", i.rsa, subject()), "user-1"},
-		"PS384":              {plain, sign(t, jwt.SigningMethodPS384, "rs", i.rsa, subject()), "user-1"},
-		"ES256":              {plain, sign(t, jwt.SigningMethodES256, "es", i.p256, subject()), "user-1"},
-		"ES384":              {plain, sign(t, jwt.SigningMethodES384, "es384", i.p384, subject()), "user-1"},
-		"ES512":              {plain, sign(t, jwt.SigningMethodES512, "es512", i.p521, subject()), "user-1"},
-		"EdDSA":              {plain, sign(t, jwt.SigningMethodEdDSA, "ed", i.ed, subject()), "user-1"},
-		"without a key id":   {plain, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), "user-1"},
-		"an id not known":    {plain, sign(t, jwt.SigningMethodHS256, "other", i.secret, subject()), "user-1"},
-		"still in force":     {plain, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("exp", now+1, "nbf", now)), "user-1"},
-		"of ours, for us":    {strict, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("iss", "us", "aud", []string{"x", "api"})), "user-1"},
-		"late but in leeway": {Tokens{Keys: i.verified, Leeway: time.Minute}, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("exp", now-59)), "user-1"},
+		"HS256":                {plain, sign(t, jwt.SigningMethodHS256, "hs", i.secret, subject()), "user-1"},
+		"HS512":                {plain, sign(t, jwt.SigningMethodHS512, "hs", i.secret, subject()), "user-1"},
+		"RS256":                {plain, sign(t, jwt.SigningMethodRS256, "rs", i.rsa, subject()), "user-1"},
+		"PS384":                {plain, sign(t, jwt.SigningMethodPS384, "rs", i.rsa, subject()), "user-1"},
+		"ES256":                {plain, sign(t, jwt.SigningMethodES256, "es", i.p256, subject()), "user-1"},
+		"ES384":                {plain, sign(t, jwt.SigningMethodES384, "es384", i.p384, subject()), "user-1"},
+		"ES512":                {plain, sign(t, jwt.SigningMethodES512, "es512", i.p521, subject()), "user-1"},
+		"EdDSA":                {plain, sign(t, jwt.SigningMethodEdDSA, "ed", i.ed, subject()), "user-1"},
+		"without a key id":     {plain, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), "user-1"},
+		"an id not known":      {plain, sign(t, jwt.SigningMethodHS256, "other", i.secret, subject()), "user-1"},
+		"still in force":       {plain, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("exp", now+1, "nbf", now)), "user-1"},
+		"of ours, for us":      {strict, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("iss", "us", "aud", []string{"x", "api"})), "user-1"},
+		"of a given algorithm": {Options{Keys: i.verified, Algorithms: []string{"RS256", "HS256"}}, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), "user-1"},
+		"late but in leeway":   {Options{Keys: i.verified, Leeway: time.Minute}, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("exp", now-59)), "user-1"},
 
 		"another secret":             {plain, sign(t, jwt.SigningMethodHS256, "", []byte("another"), subject()), ""},
 		"another key of the kind":    {plain, sign(t, jwt.SigningMethodES384, "es", i.p384, subject()), ""},
@@ -106,21 +110,31 @@ func TestVerifiedTokensGiveClaims(t *testing.T) {
 		"of another issuer":          {strict, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("iss", "them", "aud", "api")), ""},
 		"for somebody else":          {strict, sign(t, jwt.SigningMethodHS256, "", i.secret, subject("iss", "us", "aud", "web")), ""},
 		"no token at all":            {plain, "sk_live_1", ""},
-		"no keys":                    {Tokens{}, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), ""},
+		"of another algorithm":       {Options{Keys: i.verified, Algorithms: []string{"RS256", "HS512"}}, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.tokens.Clock = func() time.Time { return tokenTime }
-			if got := claimOf(&c.tokens, c.text, "jwt:sub"); got != c.want {
+			c.options.Clock = func() time.Time { return tokenTime }
+			if got := claimOf(verifier(t, c.options), c.text, "jwt:sub"); got != c.want {
 				t.Errorf("sub %q; want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func claimOf(tokens *Tokens, text, attribute string) string {
+func verifier(t *testing.T, o Options) *Verifier {
+	t.Helper()
+	v, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// claimOf returns an attribute of a request with the token.
+func claimOf(v *Verifier, text, attribute string) string {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Authorization", "Bearer "+text)
-	value, _ := NewRequest(r, &Identity{Tokens: tokens}).Attribute(attribute)
+	value, _ := httplimit.NewRequest(r, &httplimit.Identity{Tokens: v}).Attribute(attribute)
 	return value
 }
 
@@ -129,7 +143,7 @@ func TestTamperedTokenIsNone(t *testing.T) {
 	text := sign(t, jwt.SigningMethodHS256, "", i.secret, subject())
 	other := sign(t, jwt.SigningMethodHS256, "", i.secret, jwt.MapClaims{"sub": "user-2"})
 	parts, otherParts := strings.Split(text, "."), strings.Split(other, ".")
-	if got := claimOf(&Tokens{Keys: i.verified}, parts[0]+"."+otherParts[1]+"."+parts[2], "jwt:sub"); got != "" {
+	if got := claimOf(verifier(t, Options{Keys: i.verified}), parts[0]+"."+otherParts[1]+"."+parts[2], "jwt:sub"); got != "" {
 		t.Errorf("sub %q of a token whose claims were exchanged", got)
 	}
 }
@@ -158,7 +172,7 @@ func TestAKeyInTheTokenVerifiesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := claimOf(&Tokens{Keys: i.verified}, text, "jwt:sub"); got != "" {
+		if got := claimOf(verifier(t, Options{Keys: i.verified}), text, "jwt:sub"); got != "" {
 			t.Errorf("%s: sub %q", name, got)
 		}
 	}
@@ -167,7 +181,7 @@ func TestAKeyInTheTokenVerifiesNothing(t *testing.T) {
 	for _, none := range []string{"none", "None", "NONE", "nOnE", ""} {
 		header := base64.RawURLEncoding.EncodeToString([]byte(`{"typ":"JWT","alg":"` + none + `"}`))
 		for _, signature := range []string{"", "AA"} {
-			if got := claimOf(&Tokens{Keys: i.verified}, header+"."+claims+"."+signature, "jwt:sub"); got != "" {
+			if got := claimOf(verifier(t, Options{Keys: i.verified}), header+"."+claims+"."+signature, "jwt:sub"); got != "" {
 				t.Errorf("alg %q: sub %q", none, got)
 			}
 		}
@@ -182,7 +196,7 @@ func TestCriticalExtensionsAreNotKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := claimOf(&Tokens{Keys: i.verified}, text, "jwt:sub"); got != "" {
+	if got := claimOf(verifier(t, Options{Keys: i.verified}), text, "jwt:sub"); got != "" {
 		t.Errorf("sub %q of a token that demands more than was checked", got)
 	}
 }
@@ -191,7 +205,7 @@ func TestClaimsBecomeText(t *testing.T) {
 	i := newIssuer(t)
 	text := sign(t, jwt.SigningMethodHS256, "", i.secret, subject("n", uint64(12345678901234567890), "yes", true, "list", []string{"a"}, "null", nil))
 	for claim, want := range map[string]string{"sub": "user-1", "n": "12345678901234567890", "yes": "true", "list": "", "null": "", "none": ""} {
-		if got := claimOf(&Tokens{Keys: i.verified}, text, "jwt:"+claim); got != want {
+		if got := claimOf(verifier(t, Options{Keys: i.verified}), text, "jwt:"+claim); got != want {
 			t.Errorf("%s: %q; want %q", claim, got, want)
 		}
 	}
@@ -200,65 +214,82 @@ func TestClaimsBecomeText(t *testing.T) {
 func TestKeyFuncIsAskedForOtherKeysOnceARequest(t *testing.T) {
 	i := newIssuer(t)
 	var asked []string
-	tokens := &Tokens{Keys: map[string]any{"hs": i.secret}, KeyFunc: func(_ context.Context, id string) (any, error) {
+	v := verifier(t, Options{Keys: map[string]any{"hs": i.secret}, KeyFunc: func(_ context.Context, id string) (any, error) {
 		asked = append(asked, id)
 		if id != "new" {
-			return nil, errors.New("not known")
+			return nil, ErrUnknownKey
 		}
 		return &i.p256.PublicKey, nil
-	}}
+	}})
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Authorization", "Bearer "+sign(t, jwt.SigningMethodES256, "new", i.p256, subject("tenant", "t1")))
-	q := NewRequest(r, &Identity{Tokens: tokens})
+	q := httplimit.NewRequest(r, &httplimit.Identity{Tokens: v})
 	sub, _ := q.Attribute("jwt:sub")
 	tenant, _ := q.Attribute("jwt:tenant")
 	if sub != "user-1" || tenant != "t1" || len(asked) != 1 {
 		t.Errorf("sub %q, tenant %q, asked %q", sub, tenant, asked)
 	}
-	if got := claimOf(tokens, sign(t, jwt.SigningMethodHS256, "hs", i.secret, subject()), "jwt:sub"); got != "user-1" || len(asked) != 1 {
+	if got := claimOf(v, sign(t, jwt.SigningMethodHS256, "hs", i.secret, subject()), "jwt:sub"); got != "user-1" || len(asked) != 1 {
 		t.Errorf("a key that is there: sub %q, asked %q", got, asked)
 	}
-	if got := claimOf(tokens, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), "jwt:sub"); got != "" {
+	if got := claimOf(v, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), "jwt:sub"); got != "" {
 		t.Errorf("sub %q without a key", got)
 	}
 }
 
-func TestClaimAsAPIKeyFallsThroughWhenNotVerified(t *testing.T) {
+func TestKeysThatCannotBeReadAreNotTheClientsFault(t *testing.T) {
 	i := newIssuer(t)
-	id := Identity{APIKey: sources(t, "jwt:sub", "header:X-API-Key"), Tokens: &Tokens{Keys: i.verified}}
-	for text, want := range map[string]string{
-		sign(t, jwt.SigningMethodHS256, "", i.secret, subject()): "user-1",
-		"forged": "sk_2",
+	down := errors.New("no route to keys.internal")
+	text := sign(t, jwt.SigningMethodHS256, "", i.secret, subject())
+	for name, c := range map[string]struct {
+		key    any
+		err    error
+		status int
+		code   stint.Code
+	}{
+		"keys that cannot be read": {nil, down, 503, stint.CodeUnavailable},
+		"a key that is not there":  {nil, ErrUnknownKey, 401, stint.CodeInternal},
+		"a key of another kind":    {&i.rsa.PublicKey, nil, 401, stint.CodeInternal},
+		"the key":                  {i.secret, nil, 200, 0},
 	} {
+		v := verifier(t, Options{KeyFunc: func(context.Context, string) (any, error) { return c.key, c.err }})
+		_, err := v.VerifyToken(t.Context(), text)
+		if (err == nil) != (c.status == 200) || err != nil && stint.CodeOf(err) != c.code || c.err != nil && !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", name, err)
+		}
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+text)
-		r.Header.Set("X-API-Key", "sk_2")
-		if got, _ := NewRequest(r, &id).Attribute("api_key"); got != want {
-			t.Errorf("api_key %q; want %q", got, want)
+		q := httplimit.NewRequest(r, &httplimit.Identity{Tokens: v, RejectInvalidTokens: true})
+		w := httptest.NewRecorder()
+		if err := q.TokenError(); err != nil {
+			httplimit.WriteError(w, r, err)
+		}
+		if w.Code != c.status || strings.Contains(w.Body.String(), "internal") {
+			t.Errorf("%s: %d %s; want %d", name, w.Code, w.Body, c.status)
 		}
 	}
 }
 
-func TestIdentityIsValidated(t *testing.T) {
+func TestOptionsAreValidated(t *testing.T) {
 	i := newIssuer(t)
 	for name, c := range map[string]struct {
-		id   Identity
-		want string
+		options Options
+		want    string
 	}{
-		"the zero value":                {Identity{}, ""},
-		"keys of every kind":            {Identity{APIKey: sources(t, "jwt:sub"), Tokens: &Tokens{Keys: i.verified}}, ""},
-		"claims without tokens":         {Identity{APIKey: sources(t, "jwt:sub")}, "jwt:sub"},
-		"tokens without keys":           {Identity{Tokens: &Tokens{}}, "KeyFunc"},
-		"an empty secret":               {Identity{Tokens: &Tokens{Keys: map[string]any{"a": []byte{}}}}, `"a"`},
-		"a curve that no algorithm has": {Identity{Tokens: &Tokens{Keys: map[string]any{"a": &ecdsa.PublicKey{Curve: elliptic.P224()}}}}, `"a"`},
-		"a private key":                 {Identity{Tokens: &Tokens{Keys: map[string]any{"a": crypto.PrivateKey(i.rsa)}}}, "*rsa.PrivateKey"},
-		"a text":                        {Identity{Tokens: &Tokens{Keys: map[string]any{"a": "secret"}}}, "string"},
-		"no key":                        {Identity{Tokens: &Tokens{Keys: map[string]any{"a": (*ecdsa.PublicKey)(nil)}}}, `"a"`},
-		"no RSA key":                    {Identity{Tokens: &Tokens{Keys: map[string]any{"a": (*rsa.PublicKey)(nil)}}}, `"a"`},
-		"a token in a claim":            {Identity{Tokens: &Tokens{Keys: i.verified, From: sources(t, "jwt:x")[0]}}, "claim"},
+		"keys of every kind":            {Options{Keys: i.verified, Algorithms: []string{"HS256", "EdDSA"}}, ""},
+		"no keys":                       {Options{}, "KeyFunc"},
+		"an empty secret":               {Options{Keys: map[string]any{"a": []byte{}}}, `"a"`},
+		"a curve that no algorithm has": {Options{Keys: map[string]any{"a": &ecdsa.PublicKey{Curve: elliptic.P224()}}}, `"a"`},
+		"a private key":                 {Options{Keys: map[string]any{"a": crypto.PrivateKey(i.rsa)}}, "*rsa.PrivateKey"},
+		"a text":                        {Options{Keys: map[string]any{"a": "secret"}}, "string"},
+		"no key":                        {Options{Keys: map[string]any{"a": (*ecdsa.PublicKey)(nil)}}, `"a"`},
+		"no RSA key":                    {Options{Keys: map[string]any{"a": (*rsa.PublicKey)(nil)}}, `"a"`},
+		"an unknown algorithm":          {Options{Keys: i.verified, Algorithms: []string{"RS255"}}, `"RS255"`},
+		"no algorithm":                  {Options{Keys: i.verified, Algorithms: []string{"none"}}, `"none"`},
+		"a leeway below 0":              {Options{Keys: i.verified, Leeway: -1}, "leeway"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.id.Validate()
+			_, err := New(c.options)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v; want %q in it", err, c.want)
 			}
@@ -266,16 +297,12 @@ func TestIdentityIsValidated(t *testing.T) {
 	}
 }
 
-func TestTokenThatServersReadDifferentlyIsRefused(t *testing.T) {
-	r := httptest.NewRequest("GET", "/", nil)
-	r.Header["Authorization"] = []string{"Bearer a", "Bearer b"}
-	q := NewRequest(r, &Identity{Tokens: &Tokens{Keys: map[string]any{"": []byte("secret")}, RejectInvalid: true}})
-	if value, ok := q.Attribute("jwt:sub"); ok || q.Refusal("jwt:sub") == nil || !q.RejectsToken() {
-		t.Errorf("%q, %v, %v", value, q.Refusal("jwt:sub"), q.RejectsToken())
-	}
-	r.Header["Authorization"] = []string{"Bearer forged"}
-	q = NewRequest(r, q.identity)
-	if err := q.Refusal("jwt:sub"); err != nil || !q.RejectsToken() {
-		t.Errorf("a forged token: %v", err)
+func TestVerifierThatWasNotMadeAcceptsNothing(t *testing.T) {
+	i := newIssuer(t)
+	text := sign(t, jwt.SigningMethodHS256, "", i.secret, subject())
+	for name, v := range map[string]*Verifier{"nil": nil, "zero": {}} {
+		if claims, err := v.VerifyToken(t.Context(), text); err == nil || claims != nil || claimOf(v, text, "jwt:sub") != "" {
+			t.Errorf("%s: %v, %v", name, claims, err)
+		}
 	}
 }
