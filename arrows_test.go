@@ -53,10 +53,10 @@ var arrows = map[string]struct {
 	"resilience/grpcclient":    {[]string{"resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
 	"resilience/clientmetrics": {[]string{"resilience/breaker", "resilience/retrybudget", "resilience/bulkhead", "resilience/client", "resilience/retry"}, "it exports metrics of clients, and only programs that use Prometheus download it"},
 
-	"redisstore":                     {[]string{".", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
+	"redisstore":                     {[]string{".", "internal/clock", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                          {[]string{".", "internal/boundedcache", "internal/wrapped"}, "it leases from any store, so it knows none"},
 	"remotestore":                    {[]string{".", "api/…", "internal/boundedcache", "internal/coalesce", "internal/secret"}, "it takes claims to a server; what its failure means is decided around it"},
-	"guard":                          {[]string{".", "internal/boundedcache", "internal/wrapped", "lease", "resilience/breaker"}, "it guards any store, so it knows none but that which leases, to refuse it"},
+	"guard":                          {[]string{".", "internal/boundedcache", "internal/clock", "internal/wrapped", "lease", "resilience/breaker"}, "it guards any store, so it knows none but that which leases, to refuse it"},
 	"internal/jsonpos":               {nil, "it parses JSON"},
 	"rule":                           {[]string{".", "internal/suggest", "internal/shorthash", "internal/urlpath", "internal/jsonpos"}, "rules are decided for every surface alike, so they know none"},
 	"cmd/stint/internal/ruleedit":    {[]string{".", "rule", "internal/jsonpos"}, "it edits the text of rules and decides nothing"},

@@ -11,7 +11,7 @@ import (
 
 // at is a clock that stands still, so that examples print the same each time.
 func at(t time.Time) stint.MemoryOptions {
-	return stint.MemoryOptions{Clock: t.UnixMicro}
+	return stint.MemoryOptions{Clock: func() time.Time { return t }}
 }
 
 var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -132,7 +132,7 @@ func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
 // limiter read the same clock. (Under testing/synctest neither needs one.)
 func ExampleLimiter_WithClock() {
 	clock := &fakeClock{now: noon}
-	store := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return clock.now.UnixMicro() }})
+	store := stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return clock.now }})
 	limiter, err := stint.NewLimiter(store, "mail", stint.MustParseLimit("2/h"))
 	if err != nil {
 		fmt.Println(err)
@@ -155,7 +155,7 @@ func ExampleLimiter_WithClock() {
 // options.
 func ExampleNewMemory() {
 	clock := &fakeClock{now: noon}
-	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: func() int64 { return clock.now.UnixMicro() }})
+	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: func() time.Time { return clock.now }})
 	claim := stint.Claim{Key: "user:42", Limit: stint.MustParseLimit("1/m"), Cost: 1}
 	for range 3 {
 		d, err := store.Take(context.Background(), claim)

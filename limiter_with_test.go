@@ -118,7 +118,7 @@ func TestWaitFollowsTheClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := &stepping{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 			start := clock.now
-			store := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return clock.now.UnixMicro() }})
+			store := stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return clock.now }})
 			limiter := limiterOver(t, store, mustLimit(t, spec)).WithClock(clock).With(stint.Policy{Replicas: 1})
 			for range 3 {
 				if err := limiter.Wait(t.Context(), "k"); err != nil {

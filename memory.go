@@ -3,6 +3,7 @@ package stint
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint/internal/clock"
 )
@@ -29,10 +30,11 @@ type MemoryOptions struct {
 	// new key is refused with CodeExhausted.
 	CallerKeys int
 
-	// Clock returns now in microseconds since the Unix epoch. Defaults to
-	// the wall clock, read cheaply and never backwards. Tests and replays
-	// set their own.
-	Clock func() int64
+	// Clock returns the time of decisions, which the store rounds down to a
+	// microsecond. It must be safe for concurrent use. Nil is the system's
+	// clock, which the store reads at less cost than time.Now and never
+	// backwards. Tests and replays set their own.
+	Clock func() time.Time
 
 	// ProcessorClock reads the time from the processor's own counter, which
 	// takes a third of the time. It has an effect only where that is safe: on

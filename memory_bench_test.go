@@ -15,7 +15,7 @@ func BenchmarkTake(b *testing.B) {
 	for name, o := range map[string]stint.MemoryOptions{
 		"wall clock":      {},
 		"processor clock": {ProcessorClock: true},
-		"no clock":        {Clock: func() int64 { return 1_700_000_000_000_000 }},
+		"no clock":        {Clock: func() time.Time { return time.UnixMicro(1_700_000_000_000_000) }},
 	} {
 		b.Run(name, func(b *testing.B) {
 			limit, err := stint.Spec{Limit: 1_000_000_000, Window: 34_560_000_000, Rule: "bench"}.Compile()
@@ -44,7 +44,7 @@ func BenchmarkTakeLog(b *testing.B) {
 					b.Fatal(err)
 				}
 				now, apart := int64(1_700_000_000_000_000), 1_000_000/units
-				store := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return now }})
+				store := stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(now) }})
 				claim := stint.Claim{Key: "0123456789abcdef01234567", Limit: limit, Cost: 1}
 				for range units - 1 {
 					_, _ = store.Take(b.Context(), claim)

@@ -100,7 +100,7 @@ func TestGroupsAreDecidedOneAfterTheOther(t *testing.T) {
 // with each reading.
 func TestGroupsOfOneCallAreDecidedAtOneTime(t *testing.T) {
 	now := int64(1_700_000_000_000_000)
-	m := NewMemory(MemoryOptions{Clock: func() int64 { now += 1000; return now }})
+	m := NewMemory(MemoryOptions{Clock: func() time.Time { now += 1000; return time.UnixMicro(now) }})
 	var group Group
 	for _, s := range everyAlgorithm() {
 		s.Name = fmt.Sprintf("%v.%d", s.Algorithm, s.Buckets)
@@ -275,7 +275,7 @@ func TestCallersLimitsShareNoStateWithOthers(t *testing.T) {
 	own := mustCompile(t, spec)
 	spec.FromCaller = true
 	brought := mustCompile(t, spec)
-	m := NewMemory(MemoryOptions{Clock: func() int64 { return 0 }})
+	m := NewMemory(MemoryOptions{Clock: func() time.Time { return time.UnixMicro(0) }})
 	for _, limit := range []Limit{own, brought} {
 		d, err := m.Take(t.Context(), Claim{Key: "ann", Limit: limit, Cost: 5})
 		if err != nil || !d.Allowed {
@@ -309,7 +309,7 @@ type twins struct {
 func newTwins(o MemoryOptions) *twins {
 	w := &twins{triplets: triplets{clock: &testClock{}}}
 	w.clock.us.Store(wallStart)
-	o.Clock = w.clock.now
+	o.Clock = w.clock.time
 	w.short, w.dry = NewMemory(o), NewMemory(o)
 	w.short.secrets, w.dry.secrets = testSecrets, testSecrets
 	return w

@@ -24,7 +24,7 @@ type triplets struct {
 func newTriplets(o MemoryOptions) *triplets {
 	w := &triplets{clock: &testClock{}}
 	w.clock.us.Store(wallStart)
-	o.Clock = w.clock.now
+	o.Clock = w.clock.time
 	for _, m := range []**Memory{&w.alone, &w.grouped, &w.stepped} {
 		*m = NewMemory(o)
 		(*m).secrets = testSecrets

@@ -18,14 +18,15 @@ const wallStart = int64(1_700_000_000_000_000)
 // testClock is a clock that tests set.
 type testClock struct{ us atomic.Int64 }
 
-func (c *testClock) now() int64 { return c.us.Load() }
+func (c *testClock) now() int64      { return c.us.Load() }
+func (c *testClock) time() time.Time { return time.UnixMicro(c.us.Load()) }
 
 func (c *testClock) pass(d time.Duration) { c.us.Add(d.Microseconds()) }
 
 func newTestMemory(o MemoryOptions) (*Memory, *testClock) {
 	c := &testClock{}
 	c.us.Store(wallStart)
-	o.Clock = c.now
+	o.Clock = c.time
 	return NewMemory(o), c
 }
 
@@ -248,7 +249,7 @@ func TestMemoryBatchAllocatesNothing(t *testing.T) {
 // numbers for each.
 func TestSharesOfALimitKeepTheirNumbers(t *testing.T) {
 	now := int64(1e15)
-	m := NewMemory(MemoryOptions{Clock: func() int64 { return now }})
+	m := NewMemory(MemoryOptions{Clock: func() time.Time { return time.UnixMicro(now) }})
 	t.Cleanup(func() { _ = m.Close() })
 	whole, err := Spec{Limit: 10, Window: time.Minute}.Compile()
 	if err != nil {

@@ -58,7 +58,7 @@ type traffic struct {
 func newTraffic(t *testing.T, seed uint64, wild bool) *traffic {
 	tr := &traffic{t: t, rng: rand.New(rand.NewPCG(seed, 0)), wild: wild, time: 1_767_225_600_000_000, model: oracle.New()}
 	tr.now = tr.time
-	tr.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return tr.now }, KeepAll: wild, MaxKeys: 20_000})
+	tr.store = stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(tr.now) }, KeepAll: wild, MaxKeys: 20_000})
 	t.Cleanup(func() { _ = tr.store.Close() })
 	for i := range 42 {
 		tr.limits = append(tr.limits, tr.randomLimit(stint.Algorithm(i%7), stint.Spec{Rule: fmt.Sprint("rule", i)}))

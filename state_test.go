@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storetest"
@@ -15,13 +16,13 @@ import (
 // byteStore keeps encoded states in a map, like a store in front of a server, and
 // takes steps by Limit.Step.
 type byteStore struct {
-	clock func() int64
+	clock func() time.Time
 	mu    sync.Mutex
 	bytes map[string][]byte
 }
 
 func TestEncodedStatesObeyTheLaws(t *testing.T) {
-	storetest.Suite{Keeps: true, Open: func(_ *testing.T, clock func() int64) stint.Store {
+	storetest.Suite{Keeps: true, Open: func(_ *testing.T, clock func() time.Time) stint.Store {
 		return &byteStore{clock: clock, bytes: map[string][]byte{}}
 	}}.Run(t)
 }
@@ -41,7 +42,7 @@ func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []st
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, now, failed := 0, b.clock(), stint.GroupsError{}
+	at, now, failed := 0, b.clock().UnixMicro(), stint.GroupsError{}
 	for i := range groups {
 		g := &groups[i]
 		charge := !g.Dry

@@ -196,7 +196,7 @@ func caller(t *testing.T, c *Client) func(ctx context.Context) (time.Duration, e
 
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := func() int64 { return time.Now().UnixMicro() }
+		now := time.Now
 		for name, spec := range map[string]stint.Spec{
 			"bucket": {Limit: 1, Window: time.Second},
 			"leaky":  {Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3},
@@ -221,7 +221,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 
 func TestLeakyBucketDelaysWhatIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := func() int64 { return time.Now().UnixMicro() }
+		now := time.Now
 		call := caller(t, &Client{Refuse: true, Limiter: limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3})})
 		for n, want := range []time.Duration{0, time.Second} {
 			if took, err := call(t.Context()); took != want || err != nil {

@@ -143,7 +143,7 @@ func connect(server *grpc.Server, opts ...grpc.DialOption) (client healthpb.Heal
 
 func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
 	// The clock is fixed, so that the examples always print the same.
-	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	var limits []stint.Limit
 	for _, spec := range specs {
 		limit, err := spec.Compile()
@@ -152,7 +152,7 @@ func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
 		}
 		limits = append(limits, limit)
 	}
-	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), name, limits...)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return now }}), name, limits...)
 	if err != nil {
 		log.Fatal(err)
 	}

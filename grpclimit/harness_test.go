@@ -25,10 +25,10 @@ var testNow = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // default.
 func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
-	return limiter(t, testNow.UnixMicro, specs...)
+	return limiter(t, func() time.Time { return testNow }, specs...)
 }
 
-func limiter(t testing.TB, clock func() int64, specs ...stint.Spec) *stint.Limiter {
+func limiter(t testing.TB, clock func() time.Time, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
 	if len(specs) == 0 {
 		specs = []stint.Spec{{Limit: 2, Window: time.Minute}}

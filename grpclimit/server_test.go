@@ -138,7 +138,7 @@ func TestClientsRetryAfterTheAnnouncedTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := make(chan time.Time, 10)
-			clock := func() int64 { return testNow.Add(time.Duration(len(asked)/3) * window).UnixMicro() }
+			clock := func() time.Time { return testNow.Add(time.Duration(len(asked)/3) * window) }
 			count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 				asked <- time.Now()
 				return handler(ctx, req)
@@ -274,7 +274,7 @@ func TestTokenThatCannotBeVerifiedIsUnauthenticated(t *testing.T) {
 
 func TestLeakyBucketDelaysCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := func() int64 { return time.Now().UnixMicro() }
+		now := time.Now
 		s := mustLimit(t, limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5}))
 		handler := func(context.Context, any) (any, error) { return "served", nil }
 		call := func(ctx context.Context) (time.Duration, any, error) {

@@ -104,7 +104,7 @@ func (s *sent) SetTrailer(metadata.MD)      {}
 
 func TestLeakyBucketPacesMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := func() int64 { return time.Now().UnixMicro() }
+		now := time.Now
 		s := &Server{Messages: &Counter{Limiter: limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 5})}}
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second-1)

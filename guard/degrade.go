@@ -71,13 +71,13 @@ func (s *Store) allowed(c *stint.Claim) stint.Decision {
 
 func (s *Store) unused(c *stint.Claim) stint.Decision {
 	limit := c.Limit.Max()
-	return stint.Decision{Allowed: true, Degraded: true, Limit: limit, Remaining: limit, At: s.options.Clock()}
+	return stint.Decision{Allowed: true, Degraded: true, Limit: limit, Remaining: limit, At: s.now()}
 }
 
 // denied returns the decision of a closed claim.
 func (s *Store) denied(c *stint.Claim, sh *shard) stint.Decision {
 	s.degraded.closed.Add(1)
-	return stint.Decision{Degraded: true, Unavailable: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.options.Clock()}
+	return stint.Decision{Degraded: true, Unavailable: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.now()}
 }
 
 func (s *Store) allow(claims []stint.Claim, out []stint.Decision) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/boundedcache"
+	"github.com/stintdev/stint/internal/clock"
 )
 
 // local decides in memory while the store fails, each limit at this node's share of it.
@@ -78,9 +79,12 @@ func (s *Store) expireLocal(ctx context.Context, l *local) {
 	}
 }
 
+// now returns the time of a decision, in microseconds since the Unix epoch.
+func (s *Store) now() int64 { return clock.Micros(s.options.Clock()) }
+
 // untilReset returns the time until no local decision counts any more.
 func (s *Store) untilReset(l *local) time.Duration {
-	return time.Duration(l.until.Load()-s.options.Clock()) * time.Microsecond
+	return time.Duration(l.until.Load()-s.now()) * time.Microsecond
 }
 
 // dropLocal drops the local state, and prepares an empty store for the next failure.

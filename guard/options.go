@@ -36,9 +36,10 @@ type Options struct {
 	// store that reads Clock.
 	Local func() stint.Store
 
-	// Clock returns now in microseconds since the Unix epoch. Defaults to
-	// the wall clock.
-	Clock func() int64
+	// Clock returns the time of the decisions that the Store makes itself. It
+	// must be safe for concurrent use. Nil is the system's clock. Deadlines
+	// and the breaker always follow the system's clock.
+	Clock func() time.Time
 
 	// Logger logs when a server fails and when it answers again. Nil logs
 	// nothing.
@@ -83,7 +84,7 @@ func (o *Options) setDefaults() {
 		o.Breaker = &b
 	}
 	if o.Clock == nil {
-		o.Clock = func() int64 { return time.Now().UnixMicro() }
+		o.Clock = time.Now
 	}
 	if o.Local == nil {
 		clock := o.Clock

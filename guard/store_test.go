@@ -15,7 +15,7 @@ import (
 )
 
 func TestHealthyStoreKeepsItsContract(t *testing.T) {
-	open := func(t *testing.T, clock func() int64) stint.Store {
+	open := func(t *testing.T, clock func() time.Time) stint.Store {
 		return mustNew(t, stint.NewMemory(stint.MemoryOptions{Clock: clock}), guard.Options{Clock: clock})
 	}
 	storetest.Suite{Open: open, Runs: 20}.Run(t)
@@ -23,7 +23,7 @@ func TestHealthyStoreKeepsItsContract(t *testing.T) {
 
 // The keys of the suite are of many shards, and so are its groups.
 func TestHealthyShardsKeepTheContract(t *testing.T) {
-	open := func(t *testing.T, clock func() int64) stint.Store {
+	open := func(t *testing.T, clock func() time.Time) stint.Store {
 		return mustNew(t, manyShards{stint.NewMemory(stint.MemoryOptions{Clock: clock})}, guard.Options{Clock: clock})
 	}
 	storetest.Suite{Open: open, Runs: 10}.Run(t)

@@ -29,7 +29,7 @@ func pass() Answer { return Answer{Decision: stint.Decision{Allowed: true}, Bind
 // fixed returns a limiter of two a minute whose clock is fixed at testNow.
 func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
-	store := stint.NewMemory(stint.MemoryOptions{Clock: testNow.UnixMicro})
+	store := stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return testNow }})
 	if len(specs) == 0 {
 		specs = []stint.Spec{{Limit: 2, Window: time.Minute}}
 	}

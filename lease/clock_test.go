@@ -36,7 +36,7 @@ func TestTheClockTellsASuspension(t *testing.T) {
 // A machine that was suspended for an hour spends no token that it held before.
 func TestLeasesOfASuspendedNodeEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }}), Options{})
+		s, err := New(stint.NewMemory(stint.MemoryOptions{Clock: time.Now}), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

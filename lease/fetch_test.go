@@ -111,7 +111,7 @@ func TestABatchOverItsLimitAsksOnce(t *testing.T) {
 // which some units are already used.
 func (s *scene) besideTheStore(used, groups []stint.Group) (got, want []stint.Decision) {
 	s.t.Helper()
-	model := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
+	model := stint.NewMemory(stint.MemoryOptions{Clock: time.Now})
 	ctx := context.Background()
 	for _, store := range []stint.Store{s.truth, model} {
 		if err := store.TakeGroups(ctx, used, make([]stint.Decision, len(used))); err != nil {

@@ -71,7 +71,7 @@ func TestNodesThatShareAKey(t *testing.T) {
 
 func newCrew(t *testing.T, nodes int, mode stint.Consistency, of stint.Spec) *crew {
 	t.Helper()
-	clock := func() int64 { return time.Now().UnixMicro() }
+	clock := time.Now
 	c := &crew{mode: mode, perfect: stint.NewMemory(stint.MemoryOptions{Clock: clock})}
 	c.far = &far{Store: stint.NewMemory(stint.MemoryOptions{Clock: clock}), way: 250 * time.Microsecond}
 	of.Rule = "r"

@@ -114,7 +114,7 @@ func newWorld(t *testing.T, seed uint64, f faults) *world {
 }
 
 func (w *world) restart() {
-	w.truth = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: func() int64 { return time.Now().Add(w.offset).UnixMicro() }})
+	w.truth = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: func() time.Time { return time.Now().Add(w.offset) }})
 }
 
 // run simulates a second of traffic to some nodes, and then stops them.

@@ -67,7 +67,7 @@ type scene struct {
 func play(t *testing.T, act func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		truth := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
+		truth := stint.NewMemory(stint.MemoryOptions{Clock: time.Now})
 		s := &scene{t: t, truth: truth, far: &far{Store: truth, way: 500 * time.Microsecond}}
 		var err error
 		if s.Store, err = lease.New(s.far, lease.Options{}); err != nil {
@@ -378,7 +378,7 @@ func (degraded) TakeGroups(_ context.Context, _ []stint.Group, out []stint.Decis
 
 // Without leases the Store behaves like the store that it wraps.
 func TestStrictClaimsKeepTheLaws(t *testing.T) {
-	storetest.Suite{Runs: 10, Open: func(t *testing.T, clock func() int64) stint.Store {
+	storetest.Suite{Runs: 10, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		s, err := lease.New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), lease.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -63,7 +63,7 @@ func TestAMillionUnequalCallers(t *testing.T) {
 
 func newCity(t *testing.T, perNode int, load float64, burst time.Duration) *judged {
 	t.Helper()
-	clock := func() int64 { return time.Now().UnixMicro() }
+	clock := time.Now
 	c := &city{perNode: perNode, rng: rand.New(rand.NewPCG(1, 2)), perfect: stint.NewMemory(stint.MemoryOptions{Clock: clock})}
 	c.zipf = rand.NewZipf(c.rng, zeal, 1, callers-1)
 	c.limits = limitsFor(t, 3*float64(perNode)/load, burst)

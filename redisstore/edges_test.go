@@ -16,7 +16,7 @@ import (
 func TestBucketsAtTheirEdges(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	e := &edges{scripts: s, rand: newRand(t)}
-	e.encode = encodingOf(t, Options{Clock: func() int64 { return e.now }})
+	e.encode = encodingOf(t, Options{Clock: func() time.Time { return time.UnixMicro(e.now) }})
 	limits := edgeLimits(t)
 	for i := range 1200 {
 		e.limit = limits[i%len(limits)]

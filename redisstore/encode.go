@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/clock"
 )
 
 // The scripts. bucket.lua decides batches of plain bucket claims, which most checks are,
@@ -35,8 +36,8 @@ func withStep(text string) *script {
 // concurrent use.
 type encoding struct {
 	prefix string
-	clock  func() int64 // nil: the server's clock
-	keep   int64        // ms that a key lives longer than its state
+	clock  func() time.Time // nil: the server's clock
+	keep   int64            // ms that a key lives longer than its state
 	limits limitCache
 	// callers counts the bytes of the states of callers' limits.
 	callers *account
@@ -123,7 +124,7 @@ func (b *batch) invoke(s *script) invocation {
 func (e *encoding) appendTimes(to []byte) []byte {
 	now := int64(serverClock)
 	if e.clock != nil {
-		now = min(max(0, e.clock()), maxMicros)
+		now = clock.Micros(e.clock())
 	}
 	return appendInt7(appendInt7(to, now), e.keep)
 }

@@ -98,7 +98,7 @@ type fuzzWorld struct {
 func newFuzzWorld(t *testing.T, s *scripts, r *rand.Rand, prefix string) *fuzzWorld {
 	t.Helper()
 	w := &fuzzWorld{scripts: s, rand: r, prefix: prefix, now: r.Int64N(5e15), plain: r.IntN(3) == 0}
-	clock := func() int64 { return w.now }
+	clock := func() time.Time { return time.UnixMicro(w.now) }
 	w.encode = encodingOf(t, Options{Prefix: prefix, Clock: clock, KeepFor: time.Hour})
 	if r.IntN(2) == 0 { // without this, few logs would have enough runs to fill a block
 		w.encode.take = newScript(strings.Replace(takeScript, "RUN, BLOCK = 9, 64", "RUN, BLOCK = 9, 2", 1))

@@ -28,7 +28,7 @@ type heartbeat struct {
 	id       string // id of this node, random
 	key      string // shared by all nodes; on a Cluster it is on one of the servers
 	lasts    string // µs for which an announcement counts
-	clock    func() int64
+	clock    func() time.Time
 
 	begun atomic.Bool  // the node may have been announced
 	nodes atomic.Int64 // the last count; 0: none yet
@@ -47,7 +47,7 @@ func newHeartbeat(ctx context.Context, t *topology) *heartbeat {
 		lasts: strconv.FormatInt(beatsMissed*o.Heartbeat.Microseconds(), 10),
 	}
 	if h.clock == nil {
-		h.clock = func() int64 { return time.Now().UnixMicro() }
+		h.clock = time.Now
 	}
 	if o.Heartbeat > 0 {
 		t.dialer.background(func() { h.beat(ctx) })
@@ -63,9 +63,9 @@ func (h *heartbeat) beat(ctx context.Context) {
 		return
 	}
 	h.begun.Store(true)
-	before, sent := h.clock(), time.Now()
+	before, sent := h.clock().UnixMicro(), time.Now()
 	a, err := h.send(ctx, n, h.lasts)
-	after, took := h.clock(), time.Since(sent)
+	after, took := h.clock().UnixMicro(), time.Since(sent)
 	if err != nil {
 		h.topology.dialer.log.Debug("the heartbeat failed", "error", err)
 		return

@@ -110,7 +110,7 @@ func TestHeartbeatCanBeOff(t *testing.T) {
 func TestClockSkewIsMeasured(t *testing.T) {
 	server := redistest.Server(t)
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
-		clock := func() int64 { return time.Now().Add(-ahead).UnixMicro() }
+		clock := func() time.Time { return time.Now().Add(-ahead) }
 		store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat, Clock: clock})
 		eventually(t, "it has been measured", func() bool { return store.Stats().Nodes > 0 })
 		if skew := store.Stats().ClockSkew; (skew - ahead).Abs() > time.Second {
@@ -152,7 +152,7 @@ func newWatchedClocks(own bool) *watched {
 	w := &watched{}
 	o := &Options{}
 	if own {
-		o.Clock = func() int64 { return 0 }
+		o.Clock = func() time.Time { return time.UnixMicro(0) }
 	}
 	w.dialer = &dialer{opts: o, log: slog.New(slog.NewTextHandler(&w.text, nil))}
 	return w
@@ -229,7 +229,7 @@ func TestNodeClockIsComparedWithTheStores(t *testing.T) {
 		text := &logText{}
 		store := open(t, Options{
 			Addrs: []string{server.Addr()}, Heartbeat: testBeat, Logger: slog.New(slog.NewTextHandler(text, nil)),
-			Clock: func() int64 { return time.Now().Add(ahead).UnixMicro() },
+			Clock: func() time.Time { return time.Now().Add(ahead) },
 		})
 		eventually(t, "it has been measured", func() bool { return store.Stats().Nodes > 0 })
 		if ahead == 0 {

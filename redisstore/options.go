@@ -67,9 +67,10 @@ type Options struct {
 	// Prefix begins every key: at most 64 bytes of text without braces and
 	// spaces. Empty means "stint".
 	Prefix string
-	// Clock returns the time of decisions, in microseconds since the Unix epoch.
-	// Nil means the server's own clock.
-	Clock func() int64
+	// Clock returns the time of decisions, which the store rounds down to a
+	// microsecond. It must be safe for concurrent use. Nil means the server's own
+	// clock.
+	Clock func() time.Time
 	// KeepFor is how long a key outlives its state, rounded up to a millisecond.
 	KeepFor time.Duration
 	// Timeout bounds one call to a server, and also the making of a connection. 0

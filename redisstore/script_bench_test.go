@@ -82,7 +82,7 @@ func benchmarkLogScript(b *testing.B, units int64, denied bool) {
 	b.Helper()
 	server := redistest.Server(b)
 	now, apart := int64(1_700_000_000_000_000), 1_000_000/units
-	e := encodingOf(b, Options{Clock: func() int64 { return now }, KeepFor: time.Hour})
+	e := encodingOf(b, Options{Clock: func() time.Time { return time.UnixMicro(now) }, KeepFor: time.Hour})
 	server.Must("SCRIPT", "LOAD", e.take.text)
 	limit := limitOf(b, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: units, Window: time.Second})
 	conn, err := net.Dial("tcp", server.Addr())

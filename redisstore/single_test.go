@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -113,7 +114,7 @@ func singleReply(now int64, allowed uint32, state []byte) string {
 func TestSingleEncodesAsABatchOfOne(t *testing.T) {
 	now := int64(0)
 	limits := []stint.Limit{limitOf(t, stint.PerMinute(100)), limitOf(t, stint.PerMinute(101)), limitOf(t, stint.PerDay(100))}
-	for _, clock := range []func() int64{nil, func() int64 { return now }} {
+	for _, clock := range []func() time.Time{nil, func() time.Time { return time.UnixMicro(now) }} {
 		o := single{encoding: encodingOf(t, Options{Clock: clock})}
 		for now = range 20 {
 			claim := stint.Claim{Key: "k", Limit: limits[now/2%3], Cost: 1 + now/3%2} // the limit and the cost change in turns

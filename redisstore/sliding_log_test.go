@@ -22,7 +22,7 @@ type logOnServer struct {
 func newLogOnServer(t *testing.T, units int64, window time.Duration) *logOnServer {
 	t.Helper()
 	l := &logOnServer{scripts: dialScripts(t, redistest.Server(t).Addr()), now: 1_700_000_000_000_000}
-	l.encode = encodingOf(t, Options{Clock: func() int64 { return l.now }, KeepFor: time.Hour})
+	l.encode = encodingOf(t, Options{Clock: func() time.Time { return time.UnixMicro(l.now) }, KeepFor: time.Hour})
 	l.limit = limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: units, Window: window})
 	return l
 }
@@ -114,7 +114,7 @@ func TestValuesThatAreNotLogsAreErrors(t *testing.T) {
 // A refund in the middle of a log of many runs changes the totals of the later runs.
 func TestRefundInTheMiddle(t *testing.T) {
 	l := newLogOnServer(t, 1000, time.Hour)
-	memory := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return l.now }})
+	memory := stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(l.now) }})
 	r := newRand(t)
 	var at []int64
 	for i := range 400 {

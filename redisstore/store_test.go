@@ -30,7 +30,7 @@ func open(t testing.TB, o Options) *Store {
 // suite runs the contract of a store, with a prefix for each law.
 func suite(t *testing.T, o Options, runs, steps int) {
 	t.Helper()
-	storetest.Suite{Runs: runs, Steps: steps, Open: func(t *testing.T, clock func() int64) stint.Store {
+	storetest.Suite{Runs: runs, Steps: steps, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		o := o
 		o.Clock, o.KeepFor = clock, time.Hour
 		o.Prefix = "law" + strings.NewReplacer(" ", "_", "/", ":").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):])

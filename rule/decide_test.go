@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -15,7 +16,7 @@ import (
 // newStore returns a memory store whose clock is now.
 func newStore(t *testing.T, now *int64) stint.Store {
 	t.Helper()
-	m := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() int64 { return *now }})
+	m := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() time.Time { return time.UnixMicro(*now) }})
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storetest"
@@ -10,7 +11,7 @@ import (
 // One call in the tests of a store checks its contract. A store with expensive
 // calls bounds their number.
 func Example() {
-	open := func(_ *testing.T, clock func() int64) stint.Store {
+	open := func(_ *testing.T, clock func() time.Time) stint.Store {
 		return stint.NewMemory(stint.MemoryOptions{Clock: clock})
 	}
 	_ = func(t *testing.T) { // TestStore

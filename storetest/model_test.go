@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/oracle"
@@ -13,17 +14,17 @@ import (
 
 // modelStore is the exact model as a store. The suite must pass it.
 type modelStore struct {
-	clock   func() int64
+	clock   func() time.Time
 	forgets bool // the store may lose any state at any time
 	mu      sync.Mutex
 	model   *oracle.Model
 }
 
-func openModel(_ *testing.T, clock func() int64) stint.Store {
+func openModel(_ *testing.T, clock func() time.Time) stint.Store {
 	return &modelStore{clock: clock, model: oracle.New()}
 }
 
-func openForgetful(_ *testing.T, clock func() int64) stint.Store {
+func openForgetful(_ *testing.T, clock func() time.Time) stint.Store {
 	return &modelStore{clock: clock, forgets: true, model: oracle.New()}
 }
 
@@ -43,7 +44,7 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 		return err
 	}
 	if s.forgets {
-		s.model.ForgetIdle(s.clock())
+		s.model.ForgetIdle(s.clock().UnixMicro())
 	}
 	at, failed := 0, stint.GroupsError{}
 	for _, g := range groups {
@@ -59,7 +60,7 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 				right.Shadows[part-1] = nil
 			}
 		}
-		decisions := s.model.TakeGroups(s.clock(), []stint.Group{right})
+		decisions := s.model.TakeGroups(s.clock().UnixMicro(), []stint.Group{right})
 		for part := range g.Parts() {
 			own := out[:len(g.Part(part))]
 			clear(own)
@@ -94,7 +95,7 @@ func TestForgetfulModelPasses(t *testing.T) {
 // TestRunsAreBounded checks that a suite of few short runs makes few calls.
 func TestRunsAreBounded(t *testing.T) {
 	var calls atomic.Int64
-	Suite{Runs: 2, Steps: 3, Open: func(t *testing.T, clock func() int64) stint.Store {
+	Suite{Runs: 2, Steps: 3, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		return tampered{Store: openModel(t, clock), claim: func(*stint.Claim) { calls.Add(1) }}
 	}}.Run(t)
 	// The storms make 16 · 20 calls of 3 claims for 7 algorithms, the tables

@@ -17,7 +17,7 @@ import (
 type mutant struct {
 	name  string
 	laws  string // their names, or how they begin, parted by commas
-	store func(right stint.Store, clock func() int64) stint.Store
+	store func(right stint.Store, clock func() time.Time) stint.Store
 }
 
 func mutants() []mutant {
@@ -45,12 +45,15 @@ func mutants() []mutant {
 		{"rounds what is next to milliseconds", "8,table sliding counter of five", answering(func(_ stint.Claim, d *stint.Decision) {
 			d.NextAfter = d.NextAfter.Round(time.Millisecond)
 		})},
-		{"leaves the gap out", "4,8", func(right stint.Store, clock func() int64) stint.Store {
+		{"leaves the gap out", "4,8", func(right stint.Store, clock func() time.Time) stint.Store {
 			return tampered{Store: right, decision: func(_ stint.Claim, d *stint.Decision) {
 				if d.RetryAfter > 0 && d.RetryAfter != stint.Never {
-					d.RetryAfter -= time.Duration(d.At-clock()) * time.Microsecond
+					d.RetryAfter -= time.Duration(d.At-clock().UnixMicro()) * time.Microsecond
 				}
 			}}
+		}},
+		{"rounds the time up", "8,table token bucket refills", func(_ stint.Store, clock func() time.Time) stint.Store {
+			return openModel(nil, func() time.Time { return clock().Add(time.Microsecond - 1) })
 		}},
 		{"takes a bit more", "3,6 all,8", asking(func(c *stint.Claim) {
 			if c.Cost > 3 {
@@ -74,16 +77,16 @@ func mutants() []mutant {
 			}
 		})},
 		{"treats alternatives as needed", "6 all,8", asking(func(c *stint.Claim) { c.Any = 0 })},
-		{"charges denied requests", "1,5 only charges change a state,8", func(right stint.Store, _ func() int64) stint.Store { return &greedy{right} }},
-		{"takes groups claim by claim", "6 all or none,6 groups of many,8", func(right stint.Store, _ func() int64) stint.Store { return &partial{right, false} }},
-		{"charges shadows always", "6 shadows,8", func(right stint.Store, _ func() int64) stint.Store { return &shadowless{right} }},
-		{"lets time run back", "4,8,table token bucket refills", func(right stint.Store, clock func() int64) stint.Store {
+		{"charges denied requests", "1,5 only charges change a state,8", func(right stint.Store, _ func() time.Time) stint.Store { return &greedy{right} }},
+		{"takes groups claim by claim", "6 all or none,6 groups of many,8", func(right stint.Store, _ func() time.Time) stint.Store { return &partial{right, false} }},
+		{"charges shadows always", "6 shadows,8", func(right stint.Store, _ func() time.Time) stint.Store { return &shadowless{right} }},
+		{"lets time run back", "4,8,table token bucket refills", func(right stint.Store, clock func() time.Time) stint.Store {
 			return &slipping{Store: right, clock: clock, seen: map[string]int64{}}
 		}},
-		{"empties a key whose numbers change", "5 raising never waits longer,8", func(right stint.Store, _ func() int64) stint.Store {
+		{"empties a key whose numbers change", "5 raising never waits longer,8", func(right stint.Store, _ func() time.Time) stint.Store {
 			return &resetting{Store: right, limits: map[string]stint.Limit{}}
 		}},
-		{"keeps a state whatever its shape", "5 another shape is another limit,8", func(right stint.Store, _ func() int64) stint.Store {
+		{"keeps a state whatever its shape", "5 another shape is another limit,8", func(right stint.Store, _ func() time.Time) stint.Store {
 			limits := map[string]stint.Limit{}
 			return tampered{Store: right, claim: func(c *stint.Claim) {
 				if first, known := limits[c.Key+c.Limit.Name()]; known {
@@ -100,13 +103,13 @@ func mutants() []mutant {
 				c.Limit = compiled(s)
 			}
 		})},
-		{"reads, then writes", "concurrent takes", func(right stint.Store, _ func() int64) stint.Store { return &racy{right} }},
-		{"locks its claims one by one", "concurrent groups", func(right stint.Store, _ func() int64) stint.Store { return &partial{right, true} }},
-		{"decides a batch on one reading", "batch", func(right stint.Store, _ func() int64) stint.Store { return &stale{right} }},
-		{"charges dry groups", "6 dry,6 shadows,8", func(right stint.Store, _ func() int64) stint.Store { return &wet{right} }},
-		{"fails a group for its shadow", "a wrong shadow", func(right stint.Store, _ func() int64) stint.Store { return &joint{right} }},
-		{"fails a call for one wrong group", "one wrong,a wrong shadow", func(right stint.Store, _ func() int64) stint.Store { return &strict{right} }},
-		{"takes any claim", "wrong claims", func(right stint.Store, _ func() int64) stint.Store { return &careless{right} }},
+		{"reads, then writes", "concurrent takes", func(right stint.Store, _ func() time.Time) stint.Store { return &racy{right} }},
+		{"locks its claims one by one", "concurrent groups", func(right stint.Store, _ func() time.Time) stint.Store { return &partial{right, true} }},
+		{"decides a batch on one reading", "batch", func(right stint.Store, _ func() time.Time) stint.Store { return &stale{right} }},
+		{"charges dry groups", "6 dry,6 shadows,8", func(right stint.Store, _ func() time.Time) stint.Store { return &wet{right} }},
+		{"fails a group for its shadow", "a wrong shadow", func(right stint.Store, _ func() time.Time) stint.Store { return &joint{right} }},
+		{"fails a call for one wrong group", "one wrong,a wrong shadow", func(right stint.Store, _ func() time.Time) stint.Store { return &strict{right} }},
+		{"takes any claim", "wrong claims", func(right stint.Store, _ func() time.Time) stint.Store { return &careless{right} }},
 	}
 }
 
@@ -152,7 +155,7 @@ func lawOf(t *testing.T, name string) law {
 func (l law) fails(t *testing.T, m mutant) bool {
 	t.Helper()
 	b := Suite{Keeps: true}.bench()
-	b.store = m.store(openModel(t, b.clock.Load), b.clock.Load)
+	b.store = m.store(openModel(t, b.time), b.time)
 	r := &recorder{name: t.Name() + "/" + l.name}
 	r.run(func() { l.check(r, b) })
 	return r.Failed()

@@ -15,18 +15,19 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/stintdev/stint"
 )
 
-// Open returns an empty store that reads its time from clock, in microseconds
-// since the Unix epoch. The clock is safe for use by many goroutines, stands
-// still between calls, and may run back. A store whose states expire by another
+// Open returns an empty store that reads its time from clock, and rounds it down
+// to a microsecond. The clock is safe for use by many goroutines, stands still
+// between calls, and may run back. A store whose states expire by another
 // clock must keep them long enough for a clock that stands still or runs back.
 // Open registers cleanup with t.
-type Open func(t *testing.T, clock func() int64) stint.Store
+type Open func(t *testing.T, clock func() time.Time) stint.Store
 
 // Suite configures the tests of a store. Open is required; the other fields have
 // useful zero values.
@@ -58,7 +59,7 @@ func (s Suite) Run(t *testing.T) {
 	for _, l := range laws() {
 		t.Run(l.name, func(t *testing.T) {
 			b := s.bench()
-			b.store = s.Open(t, b.clock.Load)
+			b.store = s.Open(t, b.time)
 			l.check(t, b)
 		})
 	}
@@ -121,6 +122,10 @@ func (s Suite) bench() *bench {
 	b.clock.Store(year2026)
 	return b
 }
+
+// time returns the time by the clock: almost a microsecond later, which a store must
+// round down.
+func (b *bench) time() time.Time { return time.UnixMicro(b.clock.Load()).Add(999 * time.Nanosecond) }
 
 // newScope returns a new prefix for the keys of one history. All histories of a
 // law share one store, so each needs its own keys.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -57,12 +58,14 @@ func eachClaim(g *stint.Group, f func(*stint.Claim)) {
 	}
 }
 
-func answering(change func(c stint.Claim, d *stint.Decision)) func(stint.Store, func() int64) stint.Store {
-	return func(right stint.Store, _ func() int64) stint.Store { return tampered{Store: right, decision: change} }
+func answering(change func(c stint.Claim, d *stint.Decision)) func(stint.Store, func() time.Time) stint.Store {
+	return func(right stint.Store, _ func() time.Time) stint.Store {
+		return tampered{Store: right, decision: change}
+	}
 }
 
-func asking(change func(c *stint.Claim)) func(stint.Store, func() int64) stint.Store {
-	return func(right stint.Store, _ func() int64) stint.Store { return tampered{Store: right, claim: change} }
+func asking(change func(c *stint.Claim)) func(stint.Store, func() time.Time) stint.Store {
+	return func(right stint.Store, _ func() time.Time) stint.Store { return tampered{Store: right, claim: change} }
 }
 
 // greedy charges a unit for a denial, if there is one.
@@ -198,12 +201,12 @@ func (s *resetting) TakeGroups(ctx context.Context, groups []stint.Group, out []
 // slipping drops a state from the future.
 type slipping struct {
 	stint.Store
-	clock func() int64
+	clock func() time.Time
 	seen  map[string]int64
 }
 
 func (s *slipping) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if now := s.clock(); c.Cost > 0 {
+	if now := s.clock().UnixMicro(); c.Cost > 0 {
 		if now < s.seen[c.Key] {
 			forget := c
 			forget.Cost = stint.Forget

@@ -87,7 +87,7 @@ func admitted(spec stint.Spec) (acts []time.Duration, err error) {
 		return nil, err
 	}
 	var now time.Duration
-	clock := func() int64 { return start.Add(now).UnixMicro() }
+	clock := func() time.Time { return start.Add(now) }
 	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), "picture", limit)
 	if err != nil {
 		return nil, err

@@ -45,9 +45,9 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	if err != nil {
 		return s, ctx, err
 	}
-	now := func() int64 { return time.Now().UnixMicro() }
+	now := time.Now
 	s.prefix = "stint:replay:" + rand.Text()
-	options.Prefix, options.Clock = s.prefix, func() int64 { return now() }
+	options.Prefix, options.Clock = s.prefix, func() time.Time { return now() }
 	options.KeepFor, options.Heartbeat = replayRetention, -1
 	options.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	store, err := redisstore.New(options)
@@ -56,7 +56,7 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	}
 	awaitStore(func() bool { return store.Stats().Up }) // on failure the first decision returns the cause
 	s.recorder, s.close = newStateRecorder(store), store.Close
-	o.Store = func(clock func() int64) stint.Store {
+	o.Store = func(clock func() time.Time) stint.Store {
 		now = clock
 		return s.recorder
 	}

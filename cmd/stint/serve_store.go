@@ -76,7 +76,7 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	options.Prefix, options.Logger, options.CallerBytes = f.keyPrefix, log, f.maxCallerBytes
 	f.envoy.trustAnyName(&options)
 	if f.storeClock == clockOfNode {
-		options.Clock = func() int64 { return time.Now().UnixMicro() }
+		options.Clock = time.Now
 	}
 	store, err := redisstore.New(options)
 	if err != nil {

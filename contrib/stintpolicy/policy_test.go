@@ -29,7 +29,7 @@ func must[T any](v T, err error) T {
 // limiter returns a limiter of two a second, a token bucket by default.
 func limiter(s stint.Spec) *stint.Limiter {
 	s.Limit, s.Window = 2, time.Second
-	return must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }}), "policy", must(s.Compile())))
+	return must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: time.Now}), "policy", must(s.Compile())))
 }
 
 func TestDeniedExecutionsDoNotRun(t *testing.T) {

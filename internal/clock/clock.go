@@ -51,8 +51,8 @@ import (
 // Options configures a [Clock]. The zero value is useful.
 type Options struct {
 	// Given returns the time and replaces the clock's own counter and
-	// comparisons. Its time is limited to the years 1970 to 2255.
-	Given func() int64
+	// comparisons; see Micros.
+	Given func() time.Time
 
 	// Processor counts the processor's cycles, where that is safe.
 	Processor bool
@@ -64,7 +64,7 @@ type Options struct {
 
 // Clock is a clock for many readers. It must not be copied.
 type Clock struct {
-	given      func() int64
+	given      func() time.Time
 	onFallback func(reason string)
 	base       time.Time // zero of the nanosecond counter
 	anchor     atomic.Pointer[anchor]
@@ -102,10 +102,14 @@ func (c *Clock) Init(o Options) {
 	c.anchor.Store(a)
 }
 
+// Micros converts a time to microseconds since the Unix epoch. It rounds down, and
+// limits the time to the years 1970 to 2255.
+func Micros(t time.Time) int64 { return min(max(0, t.UnixMicro()), latest) }
+
 // Now returns the time in microseconds since the Unix epoch.
 func (c *Clock) Now() int64 {
 	if c.given != nil {
-		return min(max(0, c.given()), latest)
+		return c.readGiven()
 	}
 	a := c.anchor.Load()
 	var count uint64
@@ -119,6 +123,9 @@ func (c *Clock) Now() int64 {
 	}
 	return c.resync(a, count)
 }
+
+// readGiven is not part of Now, so that Now stays short for clocks of their own.
+func (c *Clock) readGiven() int64 { return Micros(c.given()) }
 
 // resync returns the time for a count outside the span of an anchor. Shortly
 // before the span, the anchor is new and its time begins soon. After the span, it

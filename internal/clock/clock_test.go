@@ -221,12 +221,18 @@ func TestProcessorClockInABubble(t *testing.T) {
 	})
 }
 
-func TestGivenClockStaysInRange(t *testing.T) {
-	for _, given := range []struct{ says, want int64 }{{-1, 0}, {0, 0}, {wallStart, wallStart}, {1 << 60, latest}} {
+func TestGivenClockRoundsDownAndStaysInRange(t *testing.T) {
+	for _, given := range []struct {
+		says time.Time
+		want int64
+	}{
+		{time.Time{}, 0}, {time.UnixMicro(-1), 0}, {time.UnixMicro(0), 0}, {time.UnixMicro(wallStart), wallStart},
+		{time.UnixMicro(wallStart).Add(999 * time.Nanosecond), wallStart}, {time.UnixMicro(1 << 60), latest},
+	} {
 		var c Clock
-		c.Init(Options{Given: func() int64 { return given.says }})
+		c.Init(Options{Given: func() time.Time { return given.says }})
 		if got := c.Now(); got != given.want {
-			t.Errorf("given %d: %d, want %d", given.says, got, given.want)
+			t.Errorf("given %v: %d, want %d", given.says, got, given.want)
 		}
 	}
 }

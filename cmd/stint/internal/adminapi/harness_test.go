@@ -48,7 +48,7 @@ rules:
 func newFixture(t *testing.T, rules string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, logs: &bytes.Buffer{}, time: start}
-	f.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return f.time.UnixMicro() }})
+	f.store = stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return f.time }})
 	source := &ruleset.Memory{}
 	f.keeper = ruleset.NewManager(ruleset.Options{Source: source, Local: true, OnSet: func(*rule.Set, ruleset.Version) {}})
 	if err := f.keeper.Load(t.Context()); err != nil {

@@ -276,7 +276,7 @@ func walk(s *serving, model *envoyModel, random *rand.Rand) {
 	s.t.Helper()
 	for range 300 {
 		r := modelRequest(random)
-		want := model.answer(r, s.clock.read())
+		want := model.answer(r, s.clock.time().UnixMicro())
 		got, err := s.ShouldRateLimit(s.t.Context(), r)
 		if err != nil {
 			s.t.Fatal(err)

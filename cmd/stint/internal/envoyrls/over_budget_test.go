@@ -34,7 +34,7 @@ func TestOverridesWithoutRoomAreOverLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
 			s := serve(t, messaging, c.set, func(o *Options) {
-				o.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, CallerKeys: 64, Clock: newClock().read})
+				o.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, CallerKeys: 64, Clock: newClock().time})
 				o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			})
 			for i := range 1000 { // each request exhausts its key

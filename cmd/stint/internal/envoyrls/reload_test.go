@@ -20,7 +20,7 @@ type watching struct {
 func watched(t *testing.T, dir string) *watching {
 	t.Helper()
 	f := &watching{loaded: make(chan int, 100)}
-	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() int64 { return start }})
+	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() time.Time { return time.UnixMicro(start) }})
 	service, err := New(Options{Dir: dir, Store: store, Loaded: func(n int) { f.loaded <- n }})
 	if err != nil {
 		t.Fatal(err)

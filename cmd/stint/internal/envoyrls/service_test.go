@@ -32,7 +32,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) read() int64         { return c.micros.Load() }
+func (c *clock) time() time.Time     { return time.UnixMicro(c.micros.Load()) }
 func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // serving is a service over a store whose clock the test moves.
@@ -47,7 +47,7 @@ func serve(t testing.TB, config string, options ...func(*Options)) *serving {
 	t.Helper()
 	s := &serving{t: t, clock: newClock(), dir: t.TempDir()}
 	write(t, filepath.Join(s.dir, "config.yaml"), config)
-	o := Options{Dir: s.dir, Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: s.clock.read})}
+	o := Options{Dir: s.dir, Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: s.clock.time})}
 	for _, option := range options {
 		option(&o)
 	}

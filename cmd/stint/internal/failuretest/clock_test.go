@@ -47,6 +47,6 @@ func nodeAt(t *testing.T, p *redistest.Process, ahead time.Duration) *node {
 	t.Helper()
 	o := patient()
 	o.Deadline = time.Second // the test needs every answer
-	o.Clock = func() int64 { return time.Now().Add(ahead).UnixMicro() }
+	o.Clock = func() time.Time { return time.Now().Add(ahead) }
 	return newNode(t, single(p.Addr()), o)
 }

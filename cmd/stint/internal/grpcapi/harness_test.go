@@ -49,6 +49,8 @@ type running struct {
 	ended   chan error // the error with which each stream ends
 }
 
+func (r *running) time() time.Time { return time.UnixMicro(r.now.Load()) }
+
 // run starts a service with someRules over a memory store with the clock r.now.
 func run(t testing.TB, o Options) *running {
 	t.Helper()
@@ -66,7 +68,7 @@ func runOver(t testing.TB, store stint.Store, o Options) *running {
 	}
 	r.rules.set = set
 	if store == nil {
-		store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: r.now.Load})
+		store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: r.time})
 	}
 	o.Decider = deciderOver(store, &r.rules, func(d decide.Report) {
 		r.asked.Add(int64(d.Checks + d.Takes))

@@ -49,7 +49,7 @@ func drawKeys(r *rand.Rand, scope int) (keys []string) {
 
 func TestShadowsOfAnyMessageAreDecidedAsItSays(t *testing.T) {
 	r, random := run(t, Options{}), rand.New(rand.NewPCG(1, 2))
-	model := wireModel{store: stint.NewMemory(stint.MemoryOptions{Clock: r.now.Load})}
+	model := wireModel{store: stint.NewMemory(stint.MemoryOptions{Clock: r.time})}
 	model.limit, _ = stint.Spec{Limit: 3, Window: time.Minute, FromCaller: true}.Compile()
 	for round := range 500 {
 		m := &stintv1.TakeBatchRequest{Limits: []*stintv1.Limit{perMinute(3)}}

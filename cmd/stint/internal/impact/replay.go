@@ -51,7 +51,7 @@ func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 	events, mask, seen := s.recent()
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 	r := replay{set: set, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{}, result: &Result{OneIn: mask + 1, Seen: seen}}
-	store := stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: func() int64 { return r.now }})
+	store := stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: func() time.Time { return time.UnixMicro(r.now) }})
 	defer store.Close()
 	for i := range events {
 		if ctx.Err() != nil {

@@ -62,7 +62,7 @@ func TestAClockThatIsPutBack(t *testing.T) {
 		l.request("one")
 	}
 	l.time = l.time.Add(-time.Hour)
-	l.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return l.time.UnixMicro() }})
+	l.store = stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return l.time }})
 	for range 4000 {
 		l.request("one")
 		l.time = l.time.Add(75 * time.Millisecond)

@@ -24,7 +24,7 @@ type live struct {
 func newLive(t *testing.T, rules string) *live {
 	t.Helper()
 	l := &live{t: t, set: parsed(t, rules), time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	l.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return l.time.UnixMicro() }})
+	l.store = stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return l.time }})
 	l.sample = New(func() time.Time { return l.time })
 	return l
 }

@@ -82,7 +82,7 @@ type world struct {
 func newWorld(t *testing.T, rules string) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()}
-	w.inner = &counted{Store: stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return w.now }})}
+	w.inner = &counted{Store: stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(w.now) }})}
 	w.store = New(w.inner, &w.heard)
 	w.use(rules)
 	return w
@@ -395,7 +395,7 @@ func TestNodesThatShareAStorePunishTogether(t *testing.T) {
 }
 
 func TestWithoutPenaltiesItIsTheStoreThatItWraps(t *testing.T) {
-	storetest.Run(t, func(_ *testing.T, clock func() int64) stint.Store {
+	storetest.Run(t, func(_ *testing.T, clock func() time.Time) stint.Store {
 		return New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), &heard{})
 	})
 }

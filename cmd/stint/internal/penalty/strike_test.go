@@ -134,7 +134,7 @@ func TestOtherNumbersNeitherEndAPunishmentNorLengthenIt(t *testing.T) {
 
 func TestBansOutlastAFloodOfOtherCallers(t *testing.T) {
 	w := newWorld(t, "rules:\n  - {id: api, limit: 10, window: 1h, penalty: {after: 1, cool_down: 1h, max: 1h, ban_after: 1, ban: 1d}}\n")
-	w.inner.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 200, Clock: func() int64 { return w.now }})
+	w.inner.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 200, Clock: func() time.Time { return time.UnixMicro(w.now) }})
 	for range 10 {
 		w.allowed("k")
 	}

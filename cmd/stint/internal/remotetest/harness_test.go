@@ -61,7 +61,7 @@ func open(t testing.TB, o remotestore.Options) *remotestore.Store {
 }
 
 // remote returns a store that uses a server of its own.
-func remote(t testing.TB, clock func() int64) *remotestore.Store {
+func remote(t testing.TB, clock func() time.Time) *remotestore.Store {
 	t.Helper()
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1_000_000, Clock: clock})
 	t.Cleanup(func() { _ = memory.Close() })

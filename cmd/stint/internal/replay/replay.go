@@ -32,10 +32,9 @@ type Options struct {
 	// microseconds.
 	Reorder time.Duration
 
-	// Store returns the store that decides. now is the clock of the traffic, in
-	// microseconds since the Unix epoch. Nil means a memory store that evicts
-	// nothing.
-	Store func(now func() int64) stint.Store
+	// Store returns the store that decides. now is the clock of the
+	// traffic. Nil means a memory store that evicts nothing.
+	Store func(now func() time.Time) stint.Store
 
 	// Decisions receives one JSON line for each decided event, in the order of the
 	// decisions, in large writes. Nil writes none.
@@ -120,7 +119,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	r := &replay{options: o, inputs: inputs, keys: newKeyTally(), decisions: decisionWriter{out: o.Decisions}}
 	r.window = newWindow(o.Reorder.Microseconds())
 	r.limits = limitReader{first: o.Limit, known: map[string]stint.Limit{}}
-	clock := func() int64 { return r.now }
+	clock := func() time.Time { return time.UnixMicro(r.now) }
 	newStore := o.Store
 	if newStore == nil {
 		newStore = memoryStore
@@ -138,7 +137,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	return r, nil
 }
 
-func memoryStore(now func() int64) stint.Store {
+func memoryStore(now func() time.Time) stint.Store {
 	return stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true})
 }
 

@@ -347,7 +347,7 @@ func TestCancelWhileAnInputSaysNothing(t *testing.T) {
 	var decisions strings.Builder
 	o := twoASecond(t)
 	o.Decisions, o.Reorder = &decisions, 0
-	o.Store = func(now func() int64) stint.Store { return stopping{memoryStore(now), stop} }
+	o.Store = func(now func() time.Time) stint.Store { return stopping{memoryStore(now), stop} }
 	s, err := Run(ctx, o, Input{Name: "first", Reader: io.MultiReader(strings.NewReader(text), silent)})
 	if written := strings.Count(decisions.String(), "\n"); !errors.Is(err, context.Canceled) || s.Events == 0 || int64(written) != s.Events {
 		t.Errorf("got %v after %d events, %d decisions", err, s.Events, strings.Count(decisions.String(), "\n"))

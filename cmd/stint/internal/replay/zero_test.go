@@ -3,6 +3,7 @@ package replay
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -19,7 +20,7 @@ func TestZeroValues(t *testing.T) {
 	if _, err := Run(t.Context(), Options{}, line()); err == nil {
 		t.Error("no limit")
 	}
-	none := func(func() int64) stint.Store { return nil }
+	none := func(func() time.Time) stint.Store { return nil }
 	if _, err := Run(t.Context(), Options{Limit: limit, By: "key", Store: none}, line()); err == nil || !strings.Contains(err.Error(), "Store") {
 		t.Errorf("no store: %v", err)
 	}

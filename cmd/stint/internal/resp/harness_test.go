@@ -29,7 +29,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) read() int64         { return c.micros.Load() }
+func (c *clock) time() time.Time     { return time.UnixMicro(c.micros.Load()) }
 func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // running is a server on a loopback port.
@@ -53,7 +53,7 @@ func runOver(t *testing.T, store stint.Store, options Options) *running {
 	t.Helper()
 	r := &running{t: t, clock: newClock(), ended: make(chan error, 1)}
 	if store == nil {
-		store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
+		store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.time})
 	}
 	options.Decider = decide.New(decide.Options{Store: store, Observe: func(d decide.Report) { r.decided.Add(int64(d.Allowed + d.Denied)) }})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -35,7 +35,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) read() int64         { return c.micros.Load() }
+func (c *clock) time() time.Time     { return time.UnixMicro(c.micros.Load()) }
 func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // running is a server in this process, on real sockets.
@@ -54,7 +54,7 @@ func run(t *testing.T, config Config) *running {
 	t.Helper()
 	r := &running{t: t, clock: newClock(), logs: newLogBuffer(), result: make(chan error, 1)}
 	if config.Store == nil {
-		store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
+		store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.time})
 		config.Store, config.Stats = store, store.Stats
 	}
 	if config.HTTP == "" {

@@ -124,7 +124,7 @@ func (w *world) compare(t *testing.T, s asker, r *reference, index, n int, m mom
 	t.Helper()
 	q := question{shape: r.shape, index: index, key: r.key, cost: m.cost}
 	if m.back {
-		if !s.back || !r.shape.givesBack() || r.taken.Decision.Allowed && !s.late && r.taken.Decision.At != w.clock.read() {
+		if !s.back || !r.shape.givesBack() || r.taken.Decision.Allowed && !s.late && r.taken.Decision.At != w.clock.time().UnixMicro() {
 			return
 		}
 		q.cost, q.at = -r.cost, r.taken.Decision.At

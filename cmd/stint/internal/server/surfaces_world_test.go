@@ -35,7 +35,7 @@ func newWorld(t *testing.T) *world {
 		GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0", Gateway: "127.0.0.1:0", Upstreams: echo(t),
 	})
 	memory := func() *stint.Memory {
-		return stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: s.clock.read})
+		return stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: s.clock.time})
 	}
 	w := &world{running: s, alone: memory(), own: memory(), resp: dial(t, s.Addr("resp"))}
 	conn := dialGRPC(t, s)
