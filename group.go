@@ -1,9 +1,6 @@
 package stint
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Group is a list of claims that are decided together: all are charged or none.
 // A group without claims is admitted.
@@ -34,15 +31,6 @@ func (g *Group) Part(i int) []Claim {
 		return g.Claims
 	}
 	return g.Shadows[i-1]
-}
-
-// Clone returns a copy of the group that shares no claims with it.
-func (g *Group) Clone() Group {
-	clone := Group{Claims: append([]Claim(nil), g.Claims...), Dry: g.Dry}
-	for _, shadow := range g.Shadows {
-		clone.Shadows = append(clone.Shadows, append([]Claim(nil), shadow...))
-	}
-	return clone
 }
 
 // Sizes returns how many claims and parts the groups have. A call has one
@@ -182,14 +170,4 @@ func (e *GroupsError) Err() error {
 		return nil
 	}
 	return &GroupsError{Errs: e.Errs}
-}
-
-// PartErrors splits the error of a call by its parts. errs has an entry for each
-// part if only some parts failed, and is nil otherwise. whole is the error of a
-// call that decided nothing.
-func PartErrors(err error, parts int) (errs []error, whole error) {
-	if some, ok := errors.AsType[*GroupsError](err); ok && len(some.Errs) == parts {
-		return some.Errs, nil
-	}
-	return nil, err
 }

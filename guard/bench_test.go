@@ -7,13 +7,21 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/storekit"
 )
 
 // perShard is a memory store that says it is one of several.
 type perShard struct{ stint.Store }
 
-func (perShard) ShardOf(*stint.Claim) string         { return "a" }
-func (perShard) Probe(context.Context, string) error { return nil }
+func (perShard) Shards() storekit.Shards { return oneShard{} }
+
+// oneShard names every shard "a".
+type oneShard struct{}
+
+func (oneShard) Of(*stint.Claim) string              { return "a" }
+func (oneShard) Probe(context.Context, string) error { return nil }
+func (oneShard) Stop(string)                         {}
+func (oneShard) Start(string)                        {}
 
 // BenchmarkTake is a check in a memory store: alone, guarded, guarded as one
 // of several shards, and guarded while its circuit is open.

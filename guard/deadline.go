@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 )
 
 // callContext is the context of one call to the store: the caller's, with a deadline.
@@ -20,13 +21,10 @@ type callContext struct {
 	timed  atomic.Pointer[timed]
 }
 
-// begun is the context of a check that began before the guard was called.
-type begun interface{ Begun() time.Time }
-
 // within returns how much of the deadline a check has left, and at least half of the
 // deadline: a timeout after less time would say nothing of the store.
 func (s *Store) within(ctx context.Context) time.Duration {
-	b, ok := ctx.(begun)
+	b, ok := ctx.(storekit.Begun)
 	if !ok {
 		return s.options.Deadline
 	}

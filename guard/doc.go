@@ -4,7 +4,7 @@
 // that store in a Store that does three things:
 //
 //   - It gives every call a deadline.
-//   - It has one circuit breaker for each server (see [Sharded]), and sends no
+//   - It has one circuit breaker for each server (see package storekit), and sends no
 //     calls to a server whose breaker is open.
 //   - It probes that server in the background until the server works again.
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/storekit"
 )
 
 var (
@@ -139,7 +140,7 @@ func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 		}
 		claims, _ := stint.Sizes([]stint.Group{kept})
 		decisions := make([]stint.Decision, claims)
-		errs, whole := stint.PartErrors(s.Store.TakeGroups(ctx, []stint.Group{kept}, decisions), kept.Parts())
+		errs, whole := storekit.PartErrors(s.Store.TakeGroups(ctx, []stint.Group{kept}, decisions), kept.Parts())
 		if whole != nil {
 			return whole
 		}
@@ -171,7 +172,9 @@ func newShardedFaulty() *shardedFaulty {
 	return &shardedFaulty{faulty: newFaulty(), probes: map[string]int{}, stopped: map[string]bool{}}
 }
 
-func (s *shardedFaulty) ShardOf(c *stint.Claim) string {
+func (s *shardedFaulty) Shards() storekit.Shards { return s }
+
+func (s *shardedFaulty) Of(c *stint.Claim) string {
 	shard, _, _ := strings.Cut(c.Key, "/")
 	return shard
 }
@@ -195,7 +198,7 @@ func (s *shardedFaulty) note(event, shard string, stopped bool) {
 
 // Take fails where the shard is stopped, as a store without connections does.
 func (s *shardedFaulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if s.isStopped(s.ShardOf(&c)) {
+	if s.isStopped(s.Of(&c)) {
 		return stint.Decision{}, errUnavailable
 	}
 	return s.faulty.Take(ctx, c)

@@ -83,20 +83,14 @@ func (s *shards) sendProbe(ctx context.Context, sh *shard, within time.Duration)
 // stop has the store stop sending to a server. It does nothing for replicas, because
 // other calls use the same connections.
 func (s *shards) stop(sh *shard) {
-	if sh.server != nil {
-		return
-	}
-	if store, ok := s.guard.store.(Stopper); ok {
-		store.Stop(sh.name)
+	if s.sharded != nil && sh.server == nil {
+		s.sharded.Stop(sh.name)
 	}
 }
 
 func (s *shards) start(sh *shard) {
-	if sh.server != nil {
-		return
-	}
-	if store, ok := s.guard.store.(Stopper); ok {
-		store.Start(sh.name)
+	if s.sharded != nil && sh.server == nil {
+		s.sharded.Start(sh.name)
 	}
 }
 

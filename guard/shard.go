@@ -13,6 +13,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 )
 
 // shard is one server of the store, or the replicas of one server.
@@ -103,8 +104,8 @@ func (sh *shard) noteFailure(err error) { sh.failure.Store(&err) }
 // shards holds the shards that the store has named so far.
 type shards struct {
 	guard   *Store
-	sharded Sharded // nil if the store is not Sharded
-	only    *shard  // the one shard of a store that is not Sharded; nil otherwise
+	sharded storekit.Shards // nil if the store is not Sharded
+	only    *shard          // the one shard of a store that is not Sharded; nil otherwise
 	breaker breaker.Options
 	claims  sync.Pool // a pool of *stint.Claim
 
@@ -126,7 +127,9 @@ func (s *shards) init(g *Store) error {
 	s.named.Store(&map[string]*shard{})
 	s.background.init()
 	s.claims.New = func() any { return new(stint.Claim) }
-	if s.sharded, _ = g.store.(Sharded); s.sharded == nil {
+	if store, ok := g.store.(storekit.Sharded); ok {
+		s.sharded = store.Shards()
+	} else {
 		s.only = s.add("")
 	}
 	return nil
@@ -152,7 +155,7 @@ func (s *shards) ofValid(c *stint.Claim) *shard {
 	if s.only != nil {
 		return s.only
 	}
-	name := s.sharded.ShardOf(c)
+	name := s.sharded.Of(c)
 	if sh := (*s.named.Load())[name]; sh != nil {
 		return sh
 	}

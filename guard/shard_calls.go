@@ -5,6 +5,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 )
 
 // shardCall is the call of TakeGroups to one shard.
@@ -67,7 +68,7 @@ func (gc *groupCall) markHealthy() {
 
 // assignErrors gives each part that was sent its error, if it has one.
 func (gc *groupCall) assignErrors(ctx context.Context, err error) {
-	errs, err := stint.PartErrors(err, len(gc.outcomes)-gc.refused)
+	errs, err := storekit.PartErrors(err, len(gc.outcomes)-gc.refused)
 	n := 0
 	for i := range gc.outcomes {
 		o := &gc.outcomes[i]

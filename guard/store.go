@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/wrapped"
 	"github.com/stintdev/stint/lease"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Store is a [stint.Store] that decides in place of the store that it wraps while
@@ -29,35 +29,6 @@ type Store struct {
 	degraded degradedCounts
 }
 
-// Sharded is a store that spreads its keys over several servers, each of which
-// may fail alone. The guard treats any other store as one shard, named "", and
-// probes it with a peek.
-type Sharded interface {
-	// ShardOf returns the server that holds the claim's key; "" in a store of
-	// one server. The claim is valid. ShardOf must not keep it.
-	ShardOf(c *stint.Claim) string
-
-	// Probe sends the server a harmless request, and returns an error unless
-	// the server could serve a check. It must also
-	// work while the shard is stopped.
-	Probe(ctx context.Context, shard string) error
-}
-
-// Stopper is a store that can stop sending to a server.
-type Stopper interface {
-	// Stop closes the connections to a server, so that nothing more is sent.
-	// It may be called again for a shard that is stopped.
-	Stop(shard string)
-	// Start ends a Stop.
-	Start(shard string)
-}
-
-// NodeCounter is a store that counts the nodes that use it, and that remembers
-// the count while its servers cannot be reached.
-type NodeCounter interface {
-	NodeCount() int // at least 1
-}
-
 // New returns a Store that guards the given store, which need not be reachable.
 // It returns an error if an option is invalid, or if the layers are in the wrong
 // order: the store is already guarded, it leases ([lease.New] wraps the guard, not
@@ -72,7 +43,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{store: store, options: o, nodes: nodesOf(store, o.Nodes)}
-	if s.spare.store = o.Local(); wrapped.Missing(s.spare.store) {
+	if s.spare.store = o.Local(); storekit.Missing(s.spare.store) {
 		return nil, errors.New("guard: Local: returned nil (return an empty store)")
 	}
 	s.stalls.init(&s.shards.background)
@@ -83,17 +54,17 @@ func New(store stint.Store, o Options) (*Store, error) {
 }
 
 func checkStore(store stint.Store) error {
-	if wrapped.Missing(store) {
+	if storekit.Missing(store) {
 		return errors.New("guard: the store is nil (pass the one to guard)")
 	}
-	for layer := range wrapped.Layers(store) {
+	for layer := range storekit.Layers(store) {
 		switch layer.(type) {
 		case *Store:
 			return errors.New("guard: the store is guarded already (wrap it once)")
 		case *lease.Store:
 			return errors.New("guard: the store leases, which hides its shards and its number of nodes (guard the store below, and lease from that: lease.New(guard.New(store)))")
 		}
-		if hides[Sharded](store, layer) || hides[NodeCounter](store, layer) {
+		if hides[storekit.Sharded](store, layer) || hides[storekit.NodeCounter](store, layer) {
 			return fmt.Errorf("guard: %T hides the shards or the number of nodes of %T, which it wraps (guard that one, and wrap the guard)", store, layer)
 		}
 	}
@@ -121,7 +92,7 @@ func (s *Store) made() bool { return s != nil && s.store != nil }
 var errNotMade = &stint.Error{Problem: "guard: the store is nil or a zero value", Mend: "make it with guard.New, and look at its error"}
 
 func nodesOf(store stint.Store, nodes int) func() int {
-	if c, ok := store.(NodeCounter); ok && nodes == 0 {
+	if c, ok := store.(storekit.NodeCounter); ok && nodes == 0 {
 		return c.NodeCount
 	}
 	return func() int { return max(1, nodes) }

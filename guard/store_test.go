@@ -11,6 +11,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 	"github.com/stintdev/stint/storetest"
 )
 
@@ -32,11 +33,11 @@ func TestHealthyShardsKeepTheContract(t *testing.T) {
 // manyShards is a memory store that says it is sixteen.
 type manyShards struct{ stint.Store }
 
-func (manyShards) ShardOf(c *stint.Claim) string {
-	return string("0123456789abcdef"[c.Key[len(c.Key)-1]%16])
-}
+func (manyShards) Shards() storekit.Shards { return hexShards{} }
 
-func (manyShards) Probe(context.Context, string) error { return nil }
+type hexShards struct{ oneShard }
+
+func (hexShards) Of(c *stint.Claim) string { return string("0123456789abcdef"[c.Key[len(c.Key)-1]%16]) }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	for name, o := range map[string]guard.Options{

@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,14 +10,14 @@ import (
 	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/redisstore"
 	"github.com/stintdev/stint/remotestore"
+	"github.com/stintdev/stint/storekit"
 )
 
 // sharded is a store of several servers that knows its nodes.
 type sharded struct{ stint.Store }
 
-func (sharded) ShardOf(*stint.Claim) string         { return "a" }
-func (sharded) Probe(context.Context, string) error { return nil }
-func (sharded) NodeCount() int                      { return 3 }
+func (sharded) Shards() storekit.Shards { return oneShard{} }
+func (sharded) NodeCount() int          { return 3 }
 
 // counting wraps a store and shows which.
 type counting struct{ stint.Store }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/boundedcache"
+	"github.com/stintdev/stint/storekit"
 )
 
 // A partitioned limit is never exceeded, although nodes hold leases for seconds. Leases
@@ -65,19 +66,11 @@ func (p partitionedStore) TakeGroups(ctx context.Context, groups []stint.Group, 
 
 // smaller returns the groups with the smaller limits.
 func (p partitionedStore) smaller(groups []stint.Group) []stint.Group {
-	all := make([]stint.Group, len(groups))
-	for i := range groups {
-		all[i] = groups[i].Clone()
-		for part := range all[i].Parts() {
-			claims := all[i].Part(part)
-			for j := range claims {
-				if c := &claims[j]; isPartitioned(c) {
-					c.Limit = p.partitions.of(c.Limit).limit
-				}
-			}
+	return storekit.MapClaims(groups, func(c *stint.Claim) {
+		if isPartitioned(c) {
+			c.Limit = p.partitions.of(c.Limit).limit
 		}
-	}
-	return all
+	})
 }
 
 // isPartitioned reports whether a claim is partitioned. It returns false for a claim
@@ -88,16 +81,12 @@ func isPartitioned(c *stint.Claim) bool {
 
 // reportWhole sets the whole limit in the decisions of partitioned claims.
 func reportWhole(groups []stint.Group, out []stint.Decision) {
-	for i := range groups {
-		for part := range groups[i].Parts() {
-			claims := groups[i].Part(part)
-			for j := range claims {
-				if c := &claims[j]; isPartitioned(c) && out[j].Limit > 0 {
-					out[j].Limit = c.Limit.Max()
-				}
-			}
-			out = out[len(claims):]
+	at := 0
+	for c := range storekit.Claims(groups) {
+		if isPartitioned(c) && out[at].Limit > 0 {
+			out[at].Limit = c.Limit.Max()
 		}
+		at++
 	}
 }
 

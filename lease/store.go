@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/wrapped"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Store is a [stint.Store] that leases from the one it wraps. Make one with
@@ -53,10 +53,10 @@ func New(store stint.Store, o Options) (*Store, error) {
 }
 
 func check(store stint.Store) error {
-	if wrapped.Missing(store) {
+	if storekit.Missing(store) {
 		return errors.New("lease: the store is nil (pass the one to lease from)")
 	}
-	for layer := range wrapped.Layers(store) {
+	for layer := range storekit.Layers(store) {
 		if _, ok := layer.(*Store); ok {
 			return errors.New("lease: the store leases already (wrap it once)")
 		}
@@ -146,7 +146,7 @@ type began struct {
 	at time.Time
 }
 
-// Begun is when the check began.
+// Begun implements [storekit.Begun].
 func (b began) Begun() time.Time { return b.at }
 
 func await(ctx context.Context, answered <-chan struct{}, micros int64) {

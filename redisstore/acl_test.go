@@ -36,7 +36,7 @@ func limiterOn(t *testing.T, server *redistest.Process, without ...string) (*Sto
 	server.Must(append([]string{"ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "+@all"}, without...)...)
 	var text logText
 	store := open(t, Options{Addrs: []string{server.Addr()}, Username: "limiter", Password: "pw", Logger: slog.New(slog.NewTextHandler(&text, nil))})
-	if err := store.Probe(t.Context(), ""); err != nil {
+	if err := store.Shards().Probe(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	return store, &text
@@ -116,11 +116,11 @@ func TestWarnsOfMasterThatWritesWithoutReplicas(t *testing.T) {
 	o := Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name}
 	store, text := connected(t, o)
 	for range 2 {
-		store.Stop("")
-		if err := store.Probe(t.Context(), ""); err != nil {
+		store.Shards().Stop("")
+		if err := store.Shards().Probe(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		store.Start("")
+		store.Shards().Start("")
 	}
 	if n := text.count(splitBrain); n != 1 || text.count("min-replicas-to-write 1") != 1 {
 		t.Errorf("%d warnings:\n%s", n, &text.text)

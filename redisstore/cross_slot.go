@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // A group with keys in several slots of a Cluster cannot be one script call. The
@@ -129,7 +130,7 @@ func (s *crossSlot) take(ctx context.Context, dry bool) error {
 	p := s.store.plan(ctx, s.units, s.out)
 	p.checked = true
 	p.run()
-	s.errs, _ = stint.PartErrors(p.end(), len(s.units))
+	s.errs, _ = storekit.PartErrors(p.end(), len(s.units))
 	for _, err := range s.errs {
 		if err != nil {
 			return err

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint/storekit"
 )
 
 // dialer makes the connections to all servers of a store.
@@ -211,7 +213,8 @@ func (n *node) unconnected(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return n.dialer.explain(errTimeout, n.place())
 	}
-	e := ended(ctx, "no connection to the server "+n.place()+" before the caller's time ended: nothing was charged")
+	e := storekit.Ended(ctx, false)
+	e.Problem = "no connection to the server " + n.place() + " before the caller's time ended: nothing was charged"
 	e.Kind, e.Mend = "connection", "check the server and the network, or allow more time"
 	return e
 }

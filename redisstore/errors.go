@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // meaning explains an error of a server to an operator.
@@ -178,7 +179,9 @@ func replicasMissing(have, want int) error {
 // for replicas. The server had answered.
 func replicasLate(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return ended(ctx, "the charge stands; the number of replicas that have it is unknown")
+		e := storekit.Ended(ctx, true)
+		e.Problem = "the charge stands; the number of replicas that have it is unknown"
+		return e
 	}
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: stint.KindReplicas,

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // TakeGroups decides the groups in order, each atomically, and writes one decision
@@ -236,7 +237,7 @@ func (p *plan) sendCalls() {
 	p.left = p.left[:0]
 	if !p.keep && p.ctx.Err() != nil {
 		for range p.calls {
-			p.left = append(p.left, endedUnsent(p.ctx))
+			p.left = append(p.left, storekit.Ended(p.ctx, false))
 		}
 		return
 	}

@@ -31,12 +31,12 @@ func TestNodesCountEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "one that closes is gone", counted(2, stores[1:]...))
-	stores[1].Stop("") // as if its machine had failed
+	stores[1].Shards().Stop("") // as if its machine had failed
 	eventually(t, "one that falls silent is gone", counted(1, stores[2]))
 	if n := stores[1].NodeCount(); n != 2 {
 		t.Errorf("while the store cannot be reached a node counts %d; want the last count, 2", n)
 	}
-	stores[1].Start("")
+	stores[1].Shards().Start("")
 	eventually(t, "one that comes back counts again", counted(2, stores[1:]...))
 	if another := open(t, Options{Addrs: o.Addrs, Heartbeat: testBeat, Prefix: "other"}); another.NodeCount() > 1 {
 		t.Error("a node under another prefix was counted")
@@ -99,7 +99,7 @@ func TestHeartbeatCanBeOff(t *testing.T) {
 	server := redistest.Server(t)
 	store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
 	eventually(t, "it is connected", func() bool { return store.Stats().Up })
-	if err := store.Probe(t.Context(), ""); err != nil {
+	if err := store.Shards().Probe(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := server.Must("EXISTS", "stint:nodes"); n != "0" {
@@ -125,11 +125,11 @@ func TestWarnsOfServerThatMayEvict(t *testing.T) {
 		var text bytes.Buffer
 		store := open(t, Options{Addrs: []string{server.Addr()}, Logger: slog.New(slog.NewTextHandler(&text, nil))})
 		for range 2 { // one warning, however often the store connects
-			if err := store.Probe(t.Context(), ""); err != nil {
+			if err := store.Shards().Probe(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
-			store.Stop("")
-			store.Start("")
+			store.Shards().Stop("")
+			store.Shards().Start("")
 		}
 		if err := store.Close(); err != nil {
 			t.Fatal(err)

@@ -2,12 +2,12 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/coalesce"
+	"github.com/stintdev/stint/storekit"
 )
 
 // pending is one caller's request to one batcher: groups of one slot, decided in order.
@@ -155,23 +155,10 @@ func (p *pendingPool) await(ctx context.Context, c *pending) error {
 		return nil
 	case coalesce.Withdrawn:
 		p.put(c)
-		return endedUnsent(ctx)
+		return storekit.Ended(ctx, false)
 	}
 	if c.charged.Load() {
 		return replicasLate(ctx)
 	}
-	return ended(ctx, "the caller's time ended before the server answered: whether the check was charged is unknown")
-}
-
-func endedUnsent(ctx context.Context) *stint.Error {
-	return ended(ctx, "the caller's time ended before the check was sent: nothing was charged")
-}
-
-// ended returns the error of a check whose context ended before it was decided.
-func ended(ctx context.Context, problem string) *stint.Error {
-	err := ctx.Err()
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: problem, Mend: "check whether the server is overloaded, or allow more time", Err: err}
-	}
-	return &stint.Error{Code: stint.CodeCanceled, Kind: "canceled", Problem: problem, Err: err}
+	return storekit.Ended(ctx, true)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Store is a [stint.Store] whose states live in Redis or Valkey, so all nodes that
@@ -85,7 +86,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 		}
 	}
 	if ctx.Err() != nil {
-		return d, endedUnsent(ctx)
+		return d, storekit.Ended(ctx, false)
 	}
 	slot := s.slotOfClaim(&claim)
 	replicas := replicasOfClaim(&claim)
@@ -171,58 +172,11 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// NodeCount returns how many nodes announced themselves as of the last successful
+// NodeCount implements [storekit.NodeCounter]. It returns how many nodes announced themselves as of the last successful
 // heartbeat, and at least 1.
 func (s *Store) NodeCount() int {
 	if !s.made() {
 		return 1
 	}
 	return max(1, int(s.topology.heartbeat.nodes.Load()))
-}
-
-// ShardOf returns the address of the server that has a claim's key, as far as the
-// store knows. It is empty if the store has one server.
-func (s *Store) ShardOf(c *stint.Claim) string {
-	if !s.made() || s.options.Topology != Cluster {
-		return ""
-	}
-	return s.topology.nodeOf(s.slotOfClaim(c)).name
-}
-
-// Probe reports whether a shard works. It connects to the shard if necessary and runs
-// a script that writes. It also works while the shard is stopped, and takes at most
-// Options.Timeout. For a shard that has left the Cluster it returns nil, because
-// another shard serves its keys.
-func (s *Store) Probe(ctx context.Context, shard string) error {
-	if !s.made() {
-		return errNotMade
-	}
-	if n := s.shard(shard); n != nil {
-		return n.probe(ctx)
-	}
-	return nil
-}
-
-// Stop closes the connections to a shard at once, so that nothing more is sent to it.
-// Until [Store.Start] its checks fail with CodeUnavailable. Checks in flight fail
-// with CodeTimeout, because they may have been charged.
-func (s *Store) Stop(shard string) {
-	if n := s.shard(shard); n != nil {
-		n.stop()
-	}
-}
-
-// Start undoes [Store.Stop].
-func (s *Store) Start(shard string) {
-	if n := s.shard(shard); n != nil {
-		n.start()
-	}
-}
-
-// shard returns the node of a shard, or nil if there is no such shard (any more).
-func (s *Store) shard(name string) *node {
-	if !s.made() {
-		return nil
-	}
-	return s.topology.byName(name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/coalesce"
 	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/storekit"
 	"github.com/stintdev/stint/storetest"
 )
 
@@ -53,16 +54,7 @@ func holdsAcrossSlots(law string) bool {
 type oneSlot struct{ stint.Store }
 
 func (s oneSlot) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	together := make([]stint.Group, len(groups))
-	for i := range groups {
-		together[i] = groups[i].Clone()
-		for part := range together[i].Parts() {
-			claims := together[i].Part(part)
-			for j := range claims {
-				claims[j].Key = stint.JoinKey("one", claims[j].Key)
-			}
-		}
-	}
+	together := storekit.MapClaims(groups, func(c *stint.Claim) { c.Key = stint.JoinKey("one", c.Key) })
 	return s.Store.TakeGroups(ctx, together, out)
 }
 

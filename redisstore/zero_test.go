@@ -25,11 +25,11 @@ func TestZeroValues(t *testing.T) {
 		if s.String() == "" || s.GoString() == "" {
 			t.Errorf("%s: has no name", name)
 		}
-		if s.ShardOf(&claim) != "" || s.NodeCount() != 1 || s.Stats() != (Stats{}) || s.Probe(t.Context(), "") == nil {
+		if s.Shards().Of(&claim) != "" || s.NodeCount() != 1 || s.Stats() != (Stats{}) || s.Shards().Probe(t.Context(), "") == nil {
 			t.Errorf("%s: it has servers", name)
 		}
-		s.Stop("")
-		s.Start("")
+		s.Shards().Stop("")
+		s.Shards().Start("")
 		if err := s.Close(); err != nil {
 			t.Errorf("%s: Close: %v", name, err)
 		}

@@ -1,8 +1,6 @@
 package remotestore
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,26 +11,6 @@ import (
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
-
-// endedUnsent is the error of a call whose context ended before it was sent:
-// nothing was charged.
-func endedUnsent(ctx context.Context) error {
-	return ended(ctx, "gave up before the check was sent")
-}
-
-// endedSent is the error of a call whose context ended after it was sent: whether it
-// was charged is unknown.
-func endedSent(ctx context.Context) error {
-	return ended(ctx, "gave up before the answer came")
-}
-
-func ended(ctx context.Context, problem string) error {
-	code := stint.CodeCanceled
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		code = stint.CodeTimeout
-	}
-	return &stint.Error{Code: code, Problem: problem, Err: ctx.Err()}
-}
 
 // fromStatus translates the status of a whole batch into a store's error.
 func (s *Store) fromStatus(err error) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/internal/coalesce"
+	"github.com/stintdev/stint/storekit"
 )
 
 // inFlight is one batch: a TakeBatch request with the calls of one caller or more.
@@ -46,7 +47,7 @@ func (f *inFlight) Run(caller context.Context, calls []*coalesce.Call[pending]) 
 		err = f.store.fromStatus(err)
 	}
 	if err != nil && caller.Err() != nil {
-		err = endedSent(caller)
+		err = storekit.Ended(caller, true)
 	}
 	for _, c := range calls {
 		c.Owner.err = err

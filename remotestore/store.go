@@ -23,6 +23,7 @@ import (
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/internal/coalesce"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Store is a [stint.Store] that keeps its states in a Stint server. Make one with
@@ -151,14 +152,14 @@ func (s *Store) Queued() int {
 // error the call must not be reused, because a batch may still hold it.
 func (s *Store) send(ctx context.Context, c *pending) error {
 	if ctx.Err() != nil {
-		return endedUnsent(ctx)
+		return storekit.Ended(ctx, false)
 	}
 	s.batcherOf(c).Send(ctx, &c.Call, true)
 	switch c.Wait(ctx) {
 	case coalesce.Withdrawn:
-		return endedUnsent(ctx)
+		return storekit.Ended(ctx, false)
 	case coalesce.Abandoned:
-		return endedSent(ctx)
+		return storekit.Ended(ctx, true)
 	}
 	return c.err
 }

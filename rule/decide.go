@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Decide finds the rules that match the request and takes their claims from the
@@ -145,7 +146,7 @@ func (q *request) takeClaims(ctx context.Context, store stint.Store) error {
 	}
 	q.makeGroup()
 	err := store.TakeGroups(ctx, q.group[:], q.decisions)
-	if errs, whole := stint.PartErrors(err, q.group[0].Parts()); whole != nil {
+	if errs, whole := storekit.PartErrors(err, q.group[0].Parts()); whole != nil {
 		return whole
 	} else if errs != nil {
 		return q.enforcedError(errs)

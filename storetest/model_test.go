@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/oracle"
+	"github.com/stintdev/stint/storekit"
 )
 
 // modelStore is the exact model as a store. The suite must pass it.
@@ -29,12 +29,7 @@ func openForgetful(_ *testing.T, clock func() time.Time) stint.Store {
 }
 
 func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	var out [1]stint.Decision
-	err := s.TakeGroups(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
-	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
-		err = groups.Errs[0]
-	}
-	return out[0], err
+	return storekit.TakeOne(ctx, s, c)
 }
 
 func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
@@ -48,7 +43,7 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 	}
 	at, failed := 0, stint.GroupsError{}
 	for _, g := range groups {
-		right := g.Clone()
+		right := storekit.MapClaims([]stint.Group{g}, func(*stint.Claim) {})[0]
 		for part := range g.Parts() {
 			err := validate(g.Part(part))
 			failed.Set(at+part, groups, err)

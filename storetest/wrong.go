@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // wrongClaims checks that an invalid claim gets an error with CodeInvalid, and
@@ -85,7 +86,7 @@ func wrongShadow(tb rapid.TB, b *bench) {
 	}
 	claims, parts := stint.Sizes(groups)
 	out := make([]stint.Decision, claims)
-	errs, whole := stint.PartErrors(b.store.TakeGroups(context.Background(), groups, out), parts)
+	errs, whole := storekit.PartErrors(b.store.TakeGroups(context.Background(), groups, out), parts)
 	if whole != nil || len(errs) != parts {
 		tb.Fatalf("errors are %v (%v), want one for each of %d parts", errs, whole, parts)
 	}

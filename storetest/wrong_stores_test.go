@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // The stores below are intentionally wrong, each in one way. See mutants.
@@ -26,42 +27,24 @@ func (s tampered) Take(ctx context.Context, c stint.Claim) (stint.Decision, erro
 }
 
 func (s tampered) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	var asked []stint.Group
-	for i := range groups {
-		g := groups[i].Clone()
-		eachClaim(&g, func(c *stint.Claim) {
-			if s.claim != nil {
-				s.claim(c)
-			}
-		})
-		asked = append(asked, g)
-	}
+	asked := storekit.MapClaims(groups, func(c *stint.Claim) {
+		if s.claim != nil {
+			s.claim(c)
+		}
+	})
 	err := s.Store.TakeGroups(ctx, asked, out)
 	at := 0
-	for i := range groups {
-		eachClaim(&groups[i], func(c *stint.Claim) {
-			if s.decision != nil && err == nil {
-				s.decision(*c, &out[at])
-			}
-			at++
-		})
+	for c := range storekit.Claims(groups) {
+		if s.decision != nil && err == nil {
+			s.decision(*c, &out[at])
+		}
+		at++
 	}
 	return err
 }
 
-func eachClaim(g *stint.Group, f func(*stint.Claim)) {
-	for part := range g.Parts() {
-		claims := g.Part(part)
-		for i := range claims {
-			f(&claims[i])
-		}
-	}
-}
-
 func answering(change func(c stint.Claim, d *stint.Decision)) func(stint.Store, func() time.Time) stint.Store {
-	return func(right stint.Store, _ func() time.Time) stint.Store {
-		return tampered{Store: right, decision: change}
-	}
+	return func(right stint.Store, _ func() time.Time) stint.Store { return tampered{Store: right, decision: change} }
 }
 
 func asking(change func(c *stint.Claim)) func(stint.Store, func() time.Time) stint.Store {

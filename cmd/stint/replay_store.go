@@ -15,6 +15,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/storekit"
 )
 
 // replayStore is the shared store of a replay. The zero value is no shared
@@ -87,7 +88,7 @@ func (s *replayStore) cleanUp(ctx context.Context) error {
 type stateRecorder struct {
 	stint.Store
 	byLimit map[stint.Limit]*recordedKeys
-	byScope map[limitScope]*recordedKeys
+	byScope map[storekit.Scope]*recordedKeys
 }
 
 // recordedKeys are the keys of one scope.
@@ -96,14 +97,8 @@ type recordedKeys struct {
 	keys  map[string]struct{}
 }
 
-// limitScope is equal for limits that count in the same states.
-type limitScope struct {
-	namespace, rule, name, shape string
-	fromCaller                   bool
-}
-
 func newStateRecorder(store stint.Store) *stateRecorder {
-	return &stateRecorder{store, map[stint.Limit]*recordedKeys{}, map[limitScope]*recordedKeys{}}
+	return &stateRecorder{store, map[stint.Limit]*recordedKeys{}, map[storekit.Scope]*recordedKeys{}}
 }
 
 func (r *stateRecorder) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -112,13 +107,8 @@ func (r *stateRecorder) Take(ctx context.Context, c stint.Claim) (stint.Decision
 }
 
 func (r *stateRecorder) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	for i := range groups {
-		for part := range groups[i].Parts() {
-			claims := groups[i].Part(part)
-			for j := range claims {
-				r.record(&claims[j])
-			}
-		}
+	for c := range storekit.Claims(groups) {
+		r.record(c)
 	}
 	return r.Store.TakeGroups(ctx, groups, out)
 }
@@ -129,7 +119,7 @@ func (r *stateRecorder) record(c *stint.Claim) {
 	recorded := r.byLimit[c.Limit]
 	if recorded == nil {
 		l := c.Limit
-		scope := limitScope{l.Namespace(), l.Rule(), l.Name(), l.Shape(), l.FromCaller()}
+		scope := storekit.ScopeOf(l)
 		if recorded = r.byScope[scope]; recorded == nil {
 			recorded = &recordedKeys{l, map[string]struct{}{}}
 			r.byScope[scope] = recorded

@@ -82,6 +82,7 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	if err != nil {
 		return nil, usagef("store: %w", err)
 	}
+	shards := store.Shards()
 	return f.guardStore(c, &sharedStore{
 		Store: store, url: options, close: store.Close,
 		stats: func() metrics.SharedStats {
@@ -91,7 +92,7 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 				Callers: &metrics.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
 			}
 		},
-		probe: func(ctx context.Context) error { return store.Probe(ctx, store.ShardOf(&stint.Claim{Key: "start"})) },
+		probe: func(ctx context.Context) error { return shards.Probe(ctx, shards.Of(&stint.Claim{Key: "start"})) },
 	}, log)
 }
 

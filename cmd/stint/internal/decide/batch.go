@@ -8,6 +8,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Batch holds the checks and takes of one request. One call to the store decides them
@@ -221,7 +222,7 @@ func invalid(format string, args ...any) error {
 // duration begins at started.
 func (b *Batch) Decide(ctx context.Context, started time.Time) {
 	if len(b.groups) > 0 {
-		b.errs, b.err = stint.PartErrors(b.call(ctx), b.parts)
+		b.errs, b.err = storekit.PartErrors(b.call(ctx), b.parts)
 	}
 	report := Report{Took: time.Since(started)}
 	for i := range b.items {

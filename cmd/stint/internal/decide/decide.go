@@ -18,6 +18,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Options configure a [Decider].
@@ -83,7 +84,7 @@ func New(o Options) *Decider {
 // is not nil, nothing was decided. The reported duration begins at started.
 func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []stint.Group, out []stint.Decision) (errs []error, err error) {
 	_, parts := stint.Sizes(groups)
-	errs, err = stint.PartErrors(d.options.Store.TakeGroups(ctx, groups, out), parts)
+	errs, err = storekit.PartErrors(d.options.Store.TakeGroups(ctx, groups, out), parts)
 	report := Report{Took: time.Since(started), Takes: parts}
 	var combined stint.Decision
 	part := 0

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Bounds of one request.
@@ -172,7 +173,7 @@ func over(ctx context.Context) bool {
 // are answered as if no limit applied to them.
 func (p *plan) denyOverBudget(err error) bool {
 	_, parts := stint.Sizes(p.groups)
-	errs, whole := stint.PartErrors(err, parts)
+	errs, whole := storekit.PartErrors(err, parts)
 	if errs == nil {
 		errs = slices.Repeat([]error{whole}, parts)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
+	"github.com/stintdev/stint/storekit"
 )
 
 // evaluation is the state of one call: its groups, its callers and their
@@ -95,7 +96,7 @@ func (e *evaluation) lookUp(ctx context.Context) error {
 		groups[i].Claims = e.callers[i].claim(e.callers[i].penalty.Gate, 0)
 	}
 	gates := make([]stint.Decision, len(groups))
-	errs, whole := stint.PartErrors(e.store.inner.TakeGroups(ctx, groups, gates), len(groups))
+	errs, whole := storekit.PartErrors(e.store.inner.TakeGroups(ctx, groups, gates), len(groups))
 	if whole != nil {
 		return whole
 	}
@@ -125,7 +126,7 @@ func (e *evaluation) decide(ctx context.Context) error {
 	}
 	claims, parts := stint.Sizes(groups)
 	out := make([]stint.Decision, claims)
-	errs, whole := stint.PartErrors(e.store.inner.TakeGroups(ctx, groups, out), parts)
+	errs, whole := storekit.PartErrors(e.store.inner.TakeGroups(ctx, groups, out), parts)
 	if whole != nil {
 		return whole
 	}

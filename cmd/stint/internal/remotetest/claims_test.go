@@ -14,6 +14,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+	"github.com/stintdev/stint/storekit"
 )
 
 // recorder is a store that records its claims as text.
@@ -64,20 +65,11 @@ func asCallers(t *testing.T, groups []stint.Group) []stint.Group {
 		}
 		return marked
 	}
-	marked := make([]stint.Group, len(groups))
-	for i := range groups {
-		marked[i] = groups[i].Clone()
-		for part := range marked[i].Parts() {
-			claims := marked[i].Part(part)
-			for j := range claims {
-				c := &claims[j]
-				if c.Limit = mark(c.Limit); c.Local != nil {
-					c.Local = &stint.Local{Key: c.Local.Key, Limit: mark(c.Local.Limit)}
-				}
-			}
+	return storekit.MapClaims(groups, func(c *stint.Claim) {
+		if c.Limit = mark(c.Limit); c.Local != nil {
+			c.Local = &stint.Local{Key: c.Local.Key, Limit: mark(c.Local.Limit)}
 		}
-	}
-	return marked
+	})
 }
 
 // Every field of a claim reaches the server's store. A limit that names neither a rule

@@ -21,6 +21,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+	"github.com/stintdev/stint/storekit"
 )
 
 // gate is a server whose calls wait until the test answers them.
@@ -312,7 +313,7 @@ func TestShadowsOfSeveralCallsFollowTheirGroup(t *testing.T) {
 		}
 		g.Shadows[wrong-1] = []stint.Claim{{}}
 		out := make([]stint.Decision, len(g.Claims)+shadows)
-		errs, whole := stint.PartErrors(s.TakeGroups(t.Context(), []stint.Group{g}, out), 1+shadows)
+		errs, whole := storekit.PartErrors(s.TakeGroups(t.Context(), []stint.Group{g}, out), 1+shadows)
 		if whole != nil || errs == nil || errs[wrong] == nil || (errs[0] != nil) != (name == "invalid") {
 			t.Fatalf("%s: %v, %v", name, errs, whole)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
+	"github.com/stintdev/stint/storekit"
 )
 
 // rulesDecider decides every event by a rule set.
@@ -146,17 +147,7 @@ func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out [
 	if !s.refund {
 		return s.Store.TakeGroups(ctx, groups, out)
 	}
-	refunds := make([]stint.Group, len(groups))
-	for i := range groups {
-		refunds[i] = groups[i].Clone()
-		for part := range refunds[i].Parts() {
-			claims := refunds[i].Part(part)
-			for c := range claims {
-				s.negate(&claims[c])
-			}
-		}
-	}
-	return s.Store.TakeGroups(ctx, refunds, out)
+	return s.Store.TakeGroups(ctx, storekit.MapClaims(groups, s.negate), out)
 }
 
 // negate makes a claim of a refund event a refund.

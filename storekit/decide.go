@@ -1,0 +1,124 @@
+package storekit
+
+import (
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// Change is a value that a store must save after [Decide].
+type Change struct {
+	Key   string
+	Value []byte // nil: delete the value
+	// Expires is when the key is as if never used. From then on the store may delete
+	// the value, and need not: a value that lives longer does no harm.
+	Expires time.Time
+}
+
+// Keys returns the keys whose values [Decide] reads, each once, in the order of the
+// claims. Keys of invalid claims are left out.
+func Keys(groups []stint.Group) []string {
+	var keys []string
+	seen := map[string]bool{}
+	for c := range Claims(groups) {
+		if !seen[c.Key] && c.Validate() == nil {
+			seen[c.Key] = true
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// Decide decides the groups one after the other, as [stint.Store.TakeGroups] does, on the
+// values that a store keeps. It is a pure function: it does no I/O and reads no clock.
+//
+// values has the value that is stored for each key of [Keys]; a key without a value is as
+// if never used. Decide does not change values. now is the time of the call, to the
+// microsecond. All processes that share the values should take it from one clock, such as
+// the database's: a clock that is behind another delays refills by the difference, and one
+// that is ahead advances them.
+//
+// The decisions are valid once the store has saved all changes. The store must load,
+// decide and save in one atomic step: if any of the values has changed in between, it
+// starts again. The error is that of TakeGroups. Some groups may be charged beside
+// it, so changes are to be saved after an error too.
+//
+// A value holds the states of all limits of a key, and grows with their number. A store
+// for limits that callers bring ([stint.Spec.FromCaller]) should bound that number.
+func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out []stint.Decision) (changes []Change, err error) {
+	if err := stint.CheckOut(groups, out); err != nil {
+		return nil, err
+	}
+	clear(out)
+	d := decider{now: now.UnixMicro(), values: values, items: map[string]*item{}}
+	var failed stint.GroupsError
+	part := 0
+	for i := range groups {
+		charge := !groups[i].Dry
+		for j := range groups[i].Parts() {
+			claims := groups[i].Part(j)
+			admitted, err := d.decide(claims, out[:len(claims)], charge)
+			failed.Set(part, groups, err)
+			if j == 0 {
+				charge = charge && admitted
+			}
+			part, out = part+1, out[len(claims):]
+		}
+	}
+	return d.changes(), failed.Err()
+}
+
+// decider is one call of Decide.
+type decider struct {
+	now    int64
+	values map[string][]byte
+	items  map[string]*item
+	keys   []string // of items, in the order of the claims
+}
+
+// decide decides one part of a group: first without a charge, and then, if it is
+// admitted, once more to charge the claims that are allowed. The others are denied
+// alternatives.
+func (d *decider) decide(claims []stint.Claim, out []stint.Decision, charge bool) (admitted bool, err error) {
+	if err := stint.ValidateClaims(claims); err != nil {
+		return false, err
+	}
+	states := make([]*state, len(claims))
+	for i := range claims {
+		if states[i], err = d.state(&claims[i]); err != nil {
+			return false, err
+		}
+	}
+	for i := range claims {
+		out[i] = states[i].step(&claims[i], d.now, true)
+	}
+	if _, binding := stint.Combine(claims, out); !binding.Allowed {
+		return false, nil
+	}
+	for i := range claims {
+		if charge && out[i].Allowed {
+			out[i] = states[i].step(&claims[i], d.now, false)
+		}
+	}
+	return true, nil
+}
+
+// state returns the state of a claim.
+func (d *decider) state(c *stint.Claim) (*state, error) {
+	it := d.items[c.Key]
+	if it == nil {
+		it = decodeItem(d.values[c.Key])
+		d.items[c.Key], d.keys = it, append(d.keys, c.Key)
+	}
+	return it.state(c)
+}
+
+// changes returns the values that differ from those that were loaded.
+func (d *decider) changes() (changes []Change) {
+	for _, key := range d.keys {
+		if value, expires, changed := d.items[key].encode(d.now); changed {
+			changes = append(changes, Change{key, value, time.UnixMicro(expires)})
+		}
+	}
+	return changes
+}

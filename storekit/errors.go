@@ -1,0 +1,22 @@
+package storekit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stintdev/stint"
+)
+
+// Ended returns the error of a call whose context has ended. sent says that a server may
+// have received the call. Whether it was charged is then unknown, and the store must not
+// repeat it.
+func Ended(ctx context.Context, sent bool) *stint.Error {
+	e := &stint.Error{Code: stint.CodeCanceled, Kind: "canceled", Problem: "the caller's time ended before the check was sent: nothing was charged", Err: ctx.Err()}
+	if sent {
+		e.Problem = "the caller's time ended before the server answered: whether the check was charged is unknown"
+	}
+	if errors.Is(e.Err, context.DeadlineExceeded) {
+		e.Code, e.Kind, e.Mend = stint.CodeTimeout, "timeout", "check whether the server is overloaded, or allow more time"
+	}
+	return e
+}
