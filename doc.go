@@ -54,8 +54,8 @@
 // Such stores can fail, so put package guard around them: it bounds the time of
 // each call, and decides by a policy while the store fails. [Limiter.With] sets
 // that policy, which is by default to allow, and the consistency: package lease
-// decides hot keys locally, from units fetched ahead. Package storetest tests a
-// store of your own.
+// decides hot keys locally, from units fetched ahead. Package storekit
+// helps to write a store of your own, and storetest tests it.
 //
 // Middleware for net/http is in package httplimit, interceptors for gRPC in
 // grpclimit.

@@ -173,12 +173,12 @@ func TestUnknownOutcomeIsNotRepeated(t *testing.T) {
 		code    stint.Code
 		says    string
 	}{
-		"the caller's deadline": {func(*gate) {}, stint.CodeTimeout, "before the answer came"},
+		"the caller's deadline": {func(*gate) {}, stint.CodeTimeout, "before the server answered"},
 		"the connection breaks": {func(g *gate) { go g.server.Stop() }, stint.CodeUnavailable, ""},
 		"the server says so":    {func(g *gate) { g.answer <- status.Error(codes.Unavailable, "no") }, stint.CodeUnavailable, ": no"},
 		"it has no room":        {func(g *gate) { g.answer <- status.Error(codes.ResourceExhausted, "full") }, stint.CodeExhausted, "full"},
 		"it is another program": {func(g *gate) { g.answer <- status.Error(codes.Unimplemented, "unknown service") }, stint.CodeUnavailable, "--grpc listener"},
-		"it ends the call":      {func(g *gate) { g.answer <- status.Error(codes.Canceled, "over") }, stint.CodeTimeout, "before the answer came"},
+		"it ends the call":      {func(g *gate) { g.answer <- status.Error(codes.Canceled, "over") }, stint.CodeTimeout, "before the server answered"},
 		"it has a bug":          {func(g *gate) { g.answer <- status.Error(codes.Internal, "oh") }, stint.CodeInternal, "oh"},
 	} {
 		t.Run(name, func(t *testing.T) {
