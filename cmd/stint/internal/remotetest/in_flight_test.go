@@ -178,7 +178,7 @@ func TestUnknownOutcomeIsNotRepeated(t *testing.T) {
 		"the server says so":    {func(g *gate) { g.answer <- status.Error(codes.Unavailable, "no") }, stint.CodeUnavailable, ": no"},
 		"it has no room":        {func(g *gate) { g.answer <- status.Error(codes.ResourceExhausted, "full") }, stint.CodeExhausted, "full"},
 		"it is another program": {func(g *gate) { g.answer <- status.Error(codes.Unimplemented, "unknown service") }, stint.CodeUnavailable, "--grpc listener"},
-		"it ends the call":      {func(g *gate) { g.answer <- status.Error(codes.Canceled, "over") }, stint.CodeTimeout, "before the server answered"},
+		"it ends the call":      {func(g *gate) { g.answer <- status.Error(codes.Canceled, "over") }, stint.CodeTimeout, "before the answer came"},
 		"it has a bug":          {func(g *gate) { g.answer <- status.Error(codes.Internal, "oh") }, stint.CodeInternal, "oh"},
 	} {
 		t.Run(name, func(t *testing.T) {
