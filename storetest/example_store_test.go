@@ -103,9 +103,8 @@ func (m *mapTable) Save(_ context.Context, keys []string, loaded map[string][]by
 }
 
 func TestExampleStore(t *testing.T) {
-	storetest.Run(t, func(_ *testing.T, clock func() int64) stint.Store {
-		now := func() time.Time { return time.UnixMicro(clock()) }
-		return &Store{table: &mapTable{rows: map[string][]byte{}}, clock: now}
+	storetest.Run(t, func(_ *testing.T, clock func() time.Time) stint.Store {
+		return &Store{table: &mapTable{rows: map[string][]byte{}}, clock: clock}
 	})
 }
 

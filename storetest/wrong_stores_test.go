@@ -44,7 +44,9 @@ func (s tampered) TakeGroups(ctx context.Context, groups []stint.Group, out []st
 }
 
 func answering(change func(c stint.Claim, d *stint.Decision)) func(stint.Store, func() time.Time) stint.Store {
-	return func(right stint.Store, _ func() time.Time) stint.Store { return tampered{Store: right, decision: change} }
+	return func(right stint.Store, _ func() time.Time) stint.Store {
+		return tampered{Store: right, decision: change}
+	}
 }
 
 func asking(change func(c *stint.Claim)) func(stint.Store, func() time.Time) stint.Store {
