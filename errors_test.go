@@ -50,6 +50,7 @@ func TestErrorsAreTheirCodes(t *testing.T) {
 var enums = map[string]func(i int) fmt.Stringer{
 	"Algorithm":   func(i int) fmt.Stringer { return stint.Algorithm(i) },
 	"Code":        func(i int) fmt.Stringer { return stint.Code(i) },
+	"EventKind":   func(i int) fmt.Stringer { return stint.EventKind(i) },
 	"Consistency": func(i int) fmt.Stringer { return stint.Consistency(i) },
 	"OnFailure":   func(i int) fmt.Stringer { return stint.OnFailure(i) },
 }

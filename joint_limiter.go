@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,7 +31,31 @@ type JointLimiter struct {
 // that has one key twice under it is then an error. It is an error if there are
 // no limiters, if one of them was not made by [NewLimiter], or if they use
 // different stores or clocks.
+//
+// The observers of the limiters see the decisions of the JointLimiter; an observer of
+// several of them sees each decision once.
 func Join(limiters ...*Limiter) (*JointLimiter, error) {
+	j, err := join(limiters)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var observers []Observer
+	for _, l := range limiters {
+		names = append(names, l.name)
+		if o := l.observed; o != nil && !slices.ContainsFunc(observers, func(known Observer) bool { return same(known, o.observer) }) {
+			observers = append(observers, o.observer)
+		}
+	}
+	if o := Observers(observers...); o != nil {
+		plain, _ := join(limiters) // it has succeeded once
+		j.limiter.observe(o, strings.Join(names, "+"), &plain.limiter)
+	}
+	return j, nil
+}
+
+// join is Join without the observers.
+func join(limiters []*Limiter) (*JointLimiter, error) {
 	if len(limiters) == 0 {
 		return nil, invalid("limiters: there are none", "pass one for each key")
 	}
@@ -97,7 +122,7 @@ func (j *JointLimiter) AllowN(ctx context.Context, n int64, keys ...string) (Dec
 	if n < 0 {
 		return Decision{}, refuseNegative()
 	}
-	return j.limiter.all.takeKeys(ctx, &Claim{Cost: n}, keys)
+	return j.limiter.takeKeys(ctx, Claim{Cost: n}, keys)
 }
 
 // AllowEach is AllowN for callers that report the state of every limit; see

@@ -22,6 +22,8 @@ type Limiter struct {
 	most    int64    // the greatest cost that every limit can allow
 	clock   Clock    // nil: the system's clock
 	waiting *waiting // shared with the copies that differ only in their policy
+
+	observed *observed // is the taker, too; nil: nothing is observed
 }
 
 // limiterNamespace is the first part of the scope of every limiter's limits.
@@ -138,11 +140,23 @@ func (l *Limiter) WithClock(c Clock) *Limiter {
 	}
 	copied := l.with(l.all.claims[0].Policy, l.all.claims[0].Local)
 	copied.clock, copied.waiting = c, &waiting{}
+	if o := copied.observed; o != nil {
+		o.plain.clock, o.plain.waiting = copied.clock, copied.waiting
+	}
 	return copied
 }
 
 // with returns a copy of the limiter that differs in the policy of its claims.
 func (l *Limiter) with(p Policy, local *Local) *Limiter {
+	c := l.plainWith(p, local)
+	if l.observed != nil {
+		c.observe(l.observed.observer, c.name, l.plainWith(p, local))
+	}
+	return c
+}
+
+// plainWith is with, without the observer.
+func (l *Limiter) plainWith(p Policy, local *Local) *Limiter {
 	c := &Limiter{name: l.name, shapes: l.shapes, most: l.most, clock: l.clock, waiting: l.waiting}
 	c.all.store = l.all.store
 	for _, claim := range l.all.claims {
@@ -213,6 +227,9 @@ func (l *Limiter) takeKeys(ctx context.Context, c Claim, keys []string) (Decisio
 	if keys == nil {
 		return l.take(ctx, c)
 	}
+	if l.observed != nil {
+		return l.observed.takeKeys(ctx, c, keys)
+	}
 	return l.all.takeKeys(ctx, &c, keys)
 }
 
@@ -250,6 +267,9 @@ func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, maxDelay t
 func (l *Limiter) allowEach(ctx context.Context, c Claim, keys []string, maxDelay time.Duration, out []Decision) (binding int, d Decision, err error) {
 	if c.Cost < 0 {
 		return -1, Decision{}, refuseNegative()
+	}
+	if l.observed != nil {
+		return l.observed.allowEach(ctx, c, keys, maxDelay, out)
 	}
 	if maxDelay == 0 || !l.shapes {
 		return l.all.takeEach(ctx, &c, keys, out)

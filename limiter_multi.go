@@ -53,8 +53,18 @@ func (t *together) takeKeys(ctx context.Context, c *Claim, keys []string) (Decis
 	return d, err
 }
 
-// takeEach is Take or, with keys, takeKeys, and writes the decision of each claim
-// into out.
+// takeBinding is Take or, with keys, takeKeys, and returns the index of the binding
+// claim as well.
+func (t *together) takeBinding(ctx context.Context, c *Claim, keys []string) (binding int, d Decision, err error) {
+	j := t.join(c)
+	defer t.calls.Put(j)
+	if keys != nil {
+		t.setKeys(j, keys)
+	}
+	return t.take(ctx, j, j.out)
+}
+
+// takeEach is takeBinding, and writes the decision of each claim into out.
 func (t *together) takeEach(ctx context.Context, c *Claim, keys []string, out []Decision) (binding int, d Decision, err error) {
 	j := t.join(c)
 	defer t.calls.Put(j)

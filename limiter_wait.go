@@ -92,6 +92,9 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 // after its delay. It returns a denial when the units cannot be had before the
 // waiter's end.
 func (l *Limiter) turn(ctx context.Context, w *waiter) (Decision, error) {
+	if l.observed != nil {
+		return l.observed.turn(ctx, w)
+	}
 	if w.cost < 1 {
 		return Decision{}, refuseNothing()
 	}

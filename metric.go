@@ -1,0 +1,52 @@
+package stint
+
+// Metric is one of the numbers that a store counts or measures anyway, for an exporter
+// such as contrib/stintprom.
+//
+// A store has metrics if it has a method Metrics() []Metric. It returns the same metrics
+// at every call, in the same order; only their samples change. An exporter calls it for
+// each layer of a store: the store, the one that its method Unwrap returns, and so on.
+type Metric struct {
+	Name string // in snake case with its unit, such as "clock_skew_seconds"
+	Help string // one sentence
+
+	// Counter is true for a number that only grows while the store lives, and false for
+	// a current value.
+	Counter bool
+
+	// Label is the name of the label of each sample, such as "shard". It is empty for a
+	// metric of one sample without a label.
+	Label   string
+	Samples []Sample
+}
+
+// Sample is a value of a [Metric].
+type Sample struct {
+	Label string // value of the label; never chosen by callers
+	Value float64
+}
+
+// Metrics returns the numbers of Stats.
+func (m *Memory) Metrics() []Metric {
+	s := m.Stats()
+	c := &s.Callers
+	return []Metric{
+		Gauge("keys", "Keys of limits of programs and rules that the store holds.", float64(s.Keys)),
+		Counter("evictions", "Keys evicted before they expired, because the store was full.", s.Evictions),
+		Counter("unstored", "New keys decided as fresh and not stored, because the store was full of exhausted keys.", s.Unstored),
+		Gauge("caller_keys", "Keys of limits that callers bring.", float64(c.Keys)),
+		Gauge("caller_limits", "Limits that callers bring and that at least one key uses.", float64(c.Limits)),
+		Counter("caller_evictions", "Keys of limits that callers bring, evicted before they expired because their room was full.", c.Evictions),
+		Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", c.Refused),
+	}
+}
+
+// Gauge returns a metric of one current value.
+func Gauge(name, help string, value float64) Metric {
+	return Metric{Name: name, Help: help, Samples: []Sample{{Value: value}}}
+}
+
+// Counter returns a metric of one count.
+func Counter(name, help string, value uint64) Metric {
+	return Metric{Name: name, Help: help, Counter: true, Samples: []Sample{{Value: float64(value)}}}
+}
