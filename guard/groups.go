@@ -121,9 +121,10 @@ func (gc *groupCall) send(ctx context.Context) {
 	if gc.refused > 0 {
 		groups, out = gc.sentGroups()
 	}
-	callCtx := &callContext{Context: ctx, call: gc.firstCall(), within: gc.guard.within(ctx)}
+	shard := gc.onlyShard()
+	callCtx := &callContext{Context: gc.guard.observeStart(ctx, shard, len(out)), call: gc.firstCall(), within: gc.guard.within(ctx)}
 	err := gc.guard.store.TakeGroups(callCtx, groups, out)
-	gc.guard.endCall(callCtx, err)
+	callCtx.end()
 	if gc.refused > 0 {
 		gc.scatter()
 	}
@@ -133,6 +134,7 @@ func (gc *groupCall) send(ctx context.Context) {
 		gc.assignErrors(ctx, err)
 	}
 	gc.report()
+	gc.guard.observeEnd(callCtx, shard, len(out), err)
 }
 
 // sentGroups returns the groups that are sent, and room for their decisions.

@@ -45,15 +45,11 @@ type Options struct {
 	// nothing.
 	Logger *slog.Logger
 
-	// OnCall runs after every call that was sent to the store, with its
-	// duration and its error, which may be a [*stint.GroupsError]. It does not
-	// run for a call that a breaker refused. It runs on the caller's
-	// goroutine. Nil costs nothing.
-	OnCall func(took time.Duration, err error)
-
-	// OnChange runs at every change of state of a shard, in order, with the
-	// breaker's lock held. It must return quickly and must not call the Store.
-	OnChange func(shard string, c breaker.Change)
+	// Observer sees every call that is sent to the store ([stint.EventStoreCall]),
+	// by shard, and every change of state of a breaker ([stint.EventBreaker]); both
+	// have the name "guard". It does not see calls that a breaker refused: Stats
+	// counts them. Nil costs nothing.
+	Observer stint.Observer
 }
 
 // DefaultBreaker returns the default of [Options.Breaker]. The breaker opens when

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
-	"github.com/stintdev/stint/resilience/breaker"
 )
 
 func TestLeftAloneStoreGetsNoChecks(t *testing.T) {
@@ -311,8 +311,12 @@ func TestChangesOfStateAreLoggedOnce(t *testing.T) {
 		var changes []string
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{
-			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
-			OnChange: func(_ string, c breaker.Change) { changes = append(changes, c.From.String()+" → "+c.To.String()) },
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Observer: observer(func(e stint.Event) {
+				if e.Kind == stint.EventBreaker {
+					changes = append(changes, e.From+" → "+e.Result)
+				}
+			}),
 		})
 		opened(t, g, store, fails(errUnavailable), "user:1")
 		for range 1000 {
@@ -326,27 +330,114 @@ func TestChangesOfStateAreLoggedOnce(t *testing.T) {
 		if len(lines) != 2 || !strings.Contains(lines[0], "no connection") || !strings.Contains(lines[1], "available again") {
 			t.Errorf("logged:\n%s", log.String())
 		}
-		if want := []string{"closed → open", "open → half-open", "half-open → open", "open → half-open", "half-open → closed"}; !slices.Equal(changes, want) {
+		if want := []string{"closed → open", "open → half_open", "half_open → open", "open → half_open", "half_open → closed"}; !slices.Equal(changes, want) {
 			t.Errorf("changes %q", changes)
 		}
 	})
+}
+
+// observer is a [stint.Observer] that gets the events. The context of an event that takes
+// time must be that of its start.
+type observer func(stint.Event)
+
+type startKey struct{}
+
+func (observer) Start(ctx context.Context, e stint.Event) context.Context {
+	return context.WithValue(ctx, startKey{}, e.Shard)
+}
+
+func (o observer) Observe(ctx context.Context, e stint.Event) {
+	if from := ctx.Value(startKey{}); e.Kind == stint.EventStoreCall && from != e.Shard {
+		e.Result = fmt.Sprintf("started for %v", from)
+	}
+	o(e)
 }
 
 func TestEveryCallToTheStoreIsObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		store.befall(slows(3 * time.Millisecond))
-		var observed []time.Duration
-		g := mustNew(t, store, guard.Options{OnCall: func(took time.Duration, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-			observed = append(observed, took)
-		}})
+		var observed []stint.Event
+		g := mustNew(t, store, guard.Options{Observer: observer(func(e stint.Event) { observed = append(observed, e) })})
+		two := []stint.Group{{Claims: []stint.Claim{claim(t, "user:1", stint.FailOpen), claim(t, "user:2", stint.FailOpen)}}}
 		_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
-		_ = g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{claim(t, "user:1", stint.FailOpen)}}}, make([]stint.Decision, 1))
-		if want := []time.Duration{3 * time.Millisecond, 3 * time.Millisecond}; !slices.Equal(observed, want) {
-			t.Errorf("observed %v, want %v", observed, want)
+		_ = g.TakeGroups(t.Context(), two, make([]stint.Decision, 2))
+		want := []stint.Event{
+			{Kind: stint.EventStoreCall, Name: "guard", Result: "ok", Took: 3 * time.Millisecond, Claims: 1},
+			{Kind: stint.EventStoreCall, Name: "guard", Result: "ok", Took: 6 * time.Millisecond, Claims: 2},
 		}
+		if !slices.Equal(observed, want) {
+			t.Errorf("observed %+v", observed)
+		}
+	})
+}
+
+// Events of a store of several servers name the server; a call to several servers names
+// none. A call that a breaker refuses is no event, but is counted.
+func TestEventsNameTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newShardedFaulty()
+		calls, changes := map[string]int{}, map[string]int{}
+		g := mustNew(t, store, guard.Options{Observer: observer(func(e stint.Event) {
+			if e.Kind == stint.EventBreaker {
+				changes[e.Shard+" "+e.Result+" "+e.Reason]++
+			} else {
+				calls[e.Shard+" "+e.Result]++
+			}
+		})})
+		a, b := claim(t, "a/1", stint.FailOpen), claim(t, "b/1", stint.FailOpen)
+		_, _ = g.Take(t.Context(), a)
+		_ = g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{a}}}, make([]stint.Decision, 1))
+		_ = g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{a}}, {Claims: []stint.Claim{b}}}, make([]stint.Decision, 2))
+		store.befall(fails(errUnavailable))
+		for range 100 {
+			_, _ = g.Take(t.Context(), b)
+		}
+		if fmt.Sprint(calls) != "map[ ok:1 a ok:2 b connection:19]" || fmt.Sprint(changes) != "map[b open failure_ratio:1]" {
+			t.Errorf("calls %v, changes %v", calls, changes)
+		}
+		metrics := map[string]float64{}
+		for _, m := range g.Metrics() {
+			for _, s := range m.Samples {
+				metrics[m.Name+" "+s.Label] = s.Value
+			}
+		}
+		for name, want := range map[string]float64{
+			"store_breaker_open a": 0, "store_breaker_open b": 1, "store_breaker_opens b": 1, "store_breaker_refused b": 81, "store_degraded open": 100,
+		} {
+			if metrics[name] != want {
+				t.Errorf("%s is %v, want %v", name, metrics[name], want)
+			}
+		}
+	})
+}
+
+// A panic of the observer reaches the caller, and the guard stays usable: the breaker has
+// the outcomes of all calls.
+func TestPanicOfTheObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, calls := newFaulty(), 0
+		g := mustNew(t, store, guard.Options{Observer: observer(func(e stint.Event) {
+			if calls++; calls <= 19 || e.Result == "open" && e.From == "closed" {
+				panic("in the observer")
+			}
+		})})
+		store.befall(fails(errUnavailable))
+		panics := 0
+		for range 100 {
+			func() {
+				defer func() {
+					if recover() != nil {
+						panics++
+					}
+				}()
+				_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+			}()
+		}
+		if panics != 20 || g.Up() { // those of 19 calls, and of the change of the breaker
+			t.Errorf("%d panics, up %v", panics, g.Up())
+		}
+		store.heal()
+		time.Sleep(time.Second)
 	})
 }

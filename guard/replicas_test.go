@@ -12,7 +12,6 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
-	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // waiting is a claim that waits for replicas of shard a.
@@ -97,11 +96,13 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 				store := newShardedFaulty()
 				g := mustNew(t, store, guard.Options{
 					Logger: slog.New(slog.NewTextHandler(&log, nil)),
-					OnChange: func(shard string, c breaker.Change) {
-						changing.Lock()
-						defer changing.Unlock()
-						changed = append(changed, shard+" "+c.To.String())
-					},
+					Observer: observer(func(e stint.Event) {
+						if e.Kind == stint.EventBreaker {
+							changing.Lock()
+							defer changing.Unlock()
+							changed = append(changed, e.Shard+" "+e.Result)
+						}
+					}),
 				})
 				store.befall(onReplicas(t, freezes))
 				for range 100 {

@@ -245,7 +245,12 @@ func (s *shards) changed(sh *shard, c breaker.Change) {
 	if s.breaker.OnChange != nil {
 		s.breaker.OnChange(c)
 	}
-	if s.guard.options.OnChange != nil {
-		s.guard.options.OnChange(sh.name, c)
+	if o := s.guard.options.Observer; o != nil {
+		o.Observe(context.Background(), stint.Event{
+			Kind: stint.EventBreaker, Name: layer, Shard: sh.name, From: word(c.From), Result: word(c.To), Reason: word(c.Reason),
+		})
 	}
 }
+
+// word returns the text of a state or a reason as one word: "half_open".
+func word(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }

@@ -59,6 +59,22 @@ func (gc *groupCall) firstCall() breaker.Call {
 	return breaker.Call{}
 }
 
+// onlyShard returns the name of the shard that the call is sent to, and "" if there are
+// several.
+func (gc *groupCall) onlyShard() (name string) {
+	sent := 0
+	for i := range gc.calls {
+		if !gc.calls[i].open {
+			name = gc.calls[i].shard.name
+			sent++
+		}
+	}
+	if sent > 1 {
+		return ""
+	}
+	return name
+}
+
 // markHealthy records that every shard answered.
 func (gc *groupCall) markHealthy() {
 	for i := range gc.calls {

@@ -38,6 +38,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 	if err := checkStore(store); err != nil {
 		return nil, err
 	}
+	o.Observer = stint.Observers(o.Observer) // nil instead of a nil pointer
 	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
@@ -122,11 +123,12 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	if !ok {
 		return s.degradeClaim(c, outcome{shard: shard, err: errRefused})
 	}
-	callCtx := &callContext{Context: ctx, call: call, within: s.within(ctx)}
+	callCtx := &callContext{Context: s.observeStart(ctx, shard.name, 1), call: call, within: s.within(ctx)}
 	d, err := s.store.Take(callCtx, c)
-	s.endCall(callCtx, err)
+	callCtx.end()
 	if err == nil {
 		call.Success()
+		s.observeEnd(callCtx, shard.name, 1, nil)
 		if l := s.local.Load(); l != nil {
 			l.chargeAdmitted(&c, &d, s.nodes())
 		}
@@ -134,18 +136,34 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	}
 	found := classify(ctx, err)
 	shard.report(call, found, err)
+	s.observeEnd(callCtx, shard.name, 1, err)
 	if !found.degrades() {
 		return stint.Decision{}, err
 	}
 	return s.degradeClaim(c, outcome{shard: shard, err: err})
 }
 
-// endCall ends a call to the store and reports it to OnCall.
-func (s *Store) endCall(callCtx *callContext, err error) {
-	callCtx.end()
-	if s.options.OnCall != nil {
-		s.options.OnCall(callCtx.call.Elapsed(), err)
+// layer is the name of this layer in events.
+const layer = "guard"
+
+// observeStart reports the start of a call to the store. It returns the context of the
+// call.
+func (s *Store) observeStart(ctx context.Context, shard string, claims int) context.Context {
+	if s.options.Observer == nil {
+		return ctx
 	}
+	return s.options.Observer.Start(ctx, stint.Event{Kind: stint.EventStoreCall, Name: layer, Shard: shard, Claims: claims})
+}
+
+// observeEnd reports a call to the store that has ended. The breaker knows the outcome
+// already, so a panic of the observer does not keep it from the breaker.
+func (s *Store) observeEnd(c *callContext, shard string, claims int, err error) {
+	if s.options.Observer == nil {
+		return
+	}
+	e := stint.Event{Kind: stint.EventStoreCall, Name: layer, Shard: shard, Claims: claims}
+	e.EndStoreCall(c.call.Elapsed(), err)
+	s.options.Observer.Observe(c.Context, e)
 }
 
 // retryAfter returns the time to the next probe, rounded up to a microsecond. While

@@ -218,7 +218,7 @@ func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog
 	}
 	calls := metrics.NewStoreCalls()
 	guarded, err := guard.New(shared.Store, guard.Options{
-		Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Logger: log, OnCall: calls.Observe,
+		Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Logger: log, Observer: calls,
 		Local: f.openLocal,
 	})
 	if err != nil {

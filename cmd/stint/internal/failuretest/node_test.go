@@ -1,6 +1,7 @@
 package failuretest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -11,7 +12,6 @@ import (
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/redisstore"
-	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // nodes is the number of nodes for which a node divides local limits.
@@ -27,7 +27,7 @@ type node struct {
 func newNode(t *testing.T, o redisstore.Options, g guard.Options) *node {
 	t.Helper()
 	n := &node{changes: &changes{}}
-	g.Nodes, g.OnChange = nodes, n.changes.note
+	g.Nodes, g.Observer = nodes, n.changes
 	var err error
 	if n.Store, err = guard.New(newStore(t, o), g); err != nil {
 		t.Fatal(err)
@@ -78,22 +78,26 @@ func cluster(c *redistest.ClusterServers) redisstore.Options {
 	return redisstore.Options{Topology: redisstore.Cluster, Addrs: c.Addrs()}
 }
 
-// changes records the changes of state of a node's breakers.
+// changes is an observer that records the changes of state of a node's breakers.
 type changes struct {
 	mu  sync.Mutex
 	all []change // guarded by mu
 }
 
 type change struct {
-	at    time.Time
-	shard string
-	breaker.Change
+	at              time.Time
+	shard, from, to string
 }
 
-func (c *changes) note(shard string, b breaker.Change) {
+func (c *changes) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
+
+func (c *changes) Observe(_ context.Context, e stint.Event) {
+	if e.Kind != stint.EventBreaker {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all = append(c.all, change{time.Now(), shard, b})
+	c.all = append(c.all, change{time.Now(), e.Shard, e.From, e.Result})
 }
 
 func (c *changes) last() change {
@@ -122,10 +126,10 @@ func (c *changes) open() (spans []span) {
 	latest := map[string]int{} // latest state of each shard
 	for _, change := range c.all {
 		switch {
-		case change.From == breaker.Closed:
+		case change.from == "closed":
 			latest[change.shard] = len(spans)
 			spans = append(spans, span{change.at, change.at.Add(time.Hour)})
-		case change.To == breaker.Closed:
+		case change.to == "closed":
 			spans[latest[change.shard]].to = change.at
 		}
 	}

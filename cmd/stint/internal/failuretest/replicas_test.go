@@ -91,7 +91,7 @@ func checkBeside(t *testing.T, n *node, claims []stint.Claim) (b beside) {
 		t.Errorf("%d of %d checks that need no replica had no answer", unanswered, others)
 	}
 	if c := n.changes.last(); !c.at.IsZero() {
-		t.Errorf("the breaker of %s went from %v to %v", strconv.Quote(c.shard), c.From, c.To)
+		t.Errorf("the breaker of %s went from %v to %v", strconv.Quote(c.shard), c.from, c.to)
 	}
 	return b
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/redistest"
-	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // failure is one way in which a server, or the network in front of it, fails.
@@ -80,7 +79,7 @@ func fail(t *testing.T, c failure) *figures {
 func awaitOpen(t *testing.T, n *node) {
 	t.Helper()
 	redistest.Await(t, func() error {
-		if n.changes.last().To != breaker.Open {
+		if n.changes.last().to != "open" {
 			return errors.New("the breaker does not open")
 		}
 		return nil

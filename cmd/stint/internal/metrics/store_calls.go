@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint"
 )
 
-// StoreCalls measures the calls to a store. It is safe for concurrent use. Make it with
-// [NewStoreCalls].
+// StoreCalls is a [stint.Observer] that measures the calls to a store. It is safe for
+// concurrent use. Make it with [NewStoreCalls].
 type StoreCalls struct {
 	duration prometheus.Histogram
 	errors   *prometheus.CounterVec // label: kind
@@ -33,13 +32,18 @@ func NewStoreCalls() *StoreCalls {
 	return c
 }
 
-// Observe counts one call of duration took that ended with err. For a
-// [*stint.GroupsError] it counts each error by its [stint.Error.Kind]. An invalid claim
-// is the caller's mistake and is not counted.
-func (c *StoreCalls) Observe(took time.Duration, err error) {
-	c.duration.Observe(took.Seconds())
+// Start implements [stint.Observer].
+func (c *StoreCalls) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
+
+// Observe counts a call to the store. For a [*stint.GroupsError] it counts each error by
+// its [stint.Error.Kind]. An invalid claim is the caller's mistake and is not counted.
+func (c *StoreCalls) Observe(_ context.Context, e stint.Event) {
+	if e.Kind != stint.EventStoreCall {
+		return
+	}
+	c.duration.Observe(e.Took.Seconds())
 	down := false
-	eachError(err, func(e *stint.Error) {
+	eachError(e.Err, func(e *stint.Error) {
 		c.errors.WithLabelValues(e.KindName()).Inc()
 		down = down || e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout
 	})
@@ -49,30 +53,6 @@ func (c *StoreCalls) Observe(took time.Duration, err error) {
 }
 
 func (c *StoreCalls) up() bool { return !c.down.Load() }
-
-// Measure returns a store that observes each call to next.
-func (c *StoreCalls) Measure(next stint.Store) stint.Store { return &measured{next, c} }
-
-type measured struct {
-	next  stint.Store
-	calls *StoreCalls
-}
-
-// Take implements [stint.Store].
-func (m *measured) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	started := time.Now()
-	d, err := m.next.Take(ctx, c)
-	m.calls.Observe(time.Since(started), err)
-	return d, err
-}
-
-// TakeGroups implements [stint.Store].
-func (m *measured) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	started := time.Now()
-	err := m.next.TakeGroups(ctx, groups, out)
-	m.calls.Observe(time.Since(started), err)
-	return err
-}
 
 // eachError calls each for every store error that the caller did not cause.
 func eachError(err error, each func(*stint.Error)) {

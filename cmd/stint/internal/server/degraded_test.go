@@ -23,7 +23,7 @@ const failurePolicies = `rules:
 func guarded(t *testing.T, config Config) *running {
 	t.Helper()
 	config.StoreCalls = metrics.NewStoreCalls()
-	store, err := storeguard.New(failing{code: stint.CodeUnavailable}, storeguard.Options{OnCall: config.StoreCalls.Observe})
+	store, err := storeguard.New(failing{code: stint.CodeUnavailable}, storeguard.Options{Observer: config.StoreCalls})
 	if err != nil {
 		t.Fatal(err)
 	}

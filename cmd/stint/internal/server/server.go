@@ -82,7 +82,7 @@ func (s *Server) measured() stint.Store {
 	store, calls := s.config.Store, s.config.StoreCalls
 	if calls == nil {
 		calls = metrics.NewStoreCalls()
-		store = calls.Measure(store)
+		store = stint.ObserveStore(store, "memory", calls)
 	}
 	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats)
 	return store
