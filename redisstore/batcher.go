@@ -37,11 +37,11 @@ const (
 type batchers [math.MaxUint8 + 1]atomic.Pointer[batcher]
 
 // of returns the batcher for a number of replicas, and makes it on first use.
-func (b *batchers) of(server sender, e *encoding, replicas uint8) *batcher {
+func (b *batchers) of(n *node, e *encoding, replicas uint8) *batcher {
 	if known := b[replicas].Load(); known != nil {
 		return known
 	}
-	b[replicas].CompareAndSwap(nil, newBatcher(server, e, replicas))
+	b[replicas].CompareAndSwap(nil, newBatcher(n.claimSender(), e, replicas))
 	return b[replicas].Load()
 }
 
@@ -71,6 +71,41 @@ type sender interface {
 	send(ctx context.Context, calls []invocation, replies []reply)
 }
 
+// observed is a sender of claims that reports every round trip.
+type observed struct {
+	*node
+
+	observer stint.Observer
+}
+
+// claimSender returns the sender for claims to the node.
+func (n *node) claimSender() sender {
+	if o := n.dialer.opts.Observer; o != nil {
+		return &observed{n, o}
+	}
+	return n
+}
+
+func (o *observed) send(ctx context.Context, calls []invocation, replies []reply) {
+	e := stint.Event{Kind: stint.EventStoreCall, Name: "redisstore", Shard: o.name}
+	for i := range calls {
+		e.Claims += calls[i].claims
+	}
+	ctx, start := o.observer.Start(ctx, e), time.Now()
+	o.node.send(ctx, calls, replies)
+	e.EndStoreCall(time.Since(start), firstError(replies))
+	o.observer.Observe(ctx, e)
+}
+
+func firstError(replies []reply) error {
+	for i := range replies {
+		if err := replies[i].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // inFlight is one batch: the calls that share a round trip, as one script call for
 // each slot and script.
 type inFlight struct {
@@ -98,6 +133,7 @@ func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
+		i.claims = p.claims
 		if i.replicas = f.batcher.replicas; i.replicas > 0 {
 			i.charged = p.noteCharged
 		}

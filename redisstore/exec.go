@@ -18,6 +18,7 @@ type invocation struct {
 	script *script
 	keys   []string
 	args   []string
+	claims int // decided by the call
 	// replicas is how many replicas must confirm the charges of the call before its
 	// reply counts. The other calls of the batch wait with it.
 	replicas uint8

@@ -89,6 +89,10 @@ type Options struct {
 	// hours, up to 3 days, longer) has a quarter of the budget. Every node has its
 	// own budget, which starts afresh with the process. 0 means 256 MiB.
 	CallerBytes int64
+	// Observer sees every round trip for claims as a [stint.EventStoreCall] of the name
+	// "redisstore". A round trip carries the claims of one caller or several; its
+	// context is that of a lone caller, and has none of several. Nil costs nothing.
+	Observer stint.Observer
 	// Logger receives messages about connections to servers and about problems
 	// that an operator should fix. Nil means no logging.
 	Logger *slog.Logger

@@ -49,7 +49,7 @@ func (o *single) encode(c *stint.Claim) {
 	}
 	o.text = o.encoding.appendKey(o.text[:0], c.Key, o.limit.mark, o.limit.hash)
 	o.keys[0] = string(o.text)
-	o.calls[0] = invocation{script: o.encoding.one, keys: o.keys[:], args: o.argv[:]}
+	o.calls[0] = invocation{script: o.encoding.one, keys: o.keys[:], args: o.argv[:], claims: 1}
 	o.replies[0] = reply{}
 }
 

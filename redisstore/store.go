@@ -42,6 +42,7 @@ func New(o Options) (*Store, error) {
 	if s.encoding, err = newEncoding(&s.options); err != nil {
 		return nil, err
 	}
+	s.options.Observer = stint.Observers(o.Observer) // nil instead of a nil pointer
 	s.topology = newTopology(&s.options, s.encoding.scripts()...)
 	return s, nil
 }
@@ -169,6 +170,23 @@ func (s *Store) Stats() Stats {
 
 		CallerBytes:    s.encoding.callers.bytes(),
 		CallersRefused: s.encoding.callers.refused.Load(),
+	}
+}
+
+// Metrics returns the numbers of Stats.
+func (s *Store) Metrics() []stint.Metric {
+	t := s.Stats()
+	up := 0.0
+	if t.Up {
+		up = 1
+	}
+	return []stint.Metric{
+		stint.Gauge("store_up", "1 while the store is connected to its servers.", up),
+		stint.Counter("noscript", "Calls that found their script missing in the store.", t.NoScript),
+		stint.Gauge("clock_skew_seconds", "How far the store's clock is ahead of this process's.", t.ClockSkew.Seconds()),
+		stint.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
+		stint.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
+		stint.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
 	}
 }
 

@@ -39,19 +39,36 @@ func (f *inFlight) Run(caller context.Context, calls []*coalesce.Call[pending]) 
 	}
 	ctx, cancel := context.WithTimeout(caller, f.store.options.Timeout)
 	defer cancel()
-	response, err := f.store.client.TakeBatch(ctx, f.columns.message())
-	f.store.note(status.Code(err))
-	if err == nil {
-		err = f.assign(calls, response)
-	} else {
-		err = f.store.fromStatus(err)
-	}
+	err := f.send(ctx, calls)
 	if err != nil && caller.Err() != nil {
 		err = storekit.Ended(caller, true)
 	}
 	for _, c := range calls {
 		c.Owner.err = err
 	}
+}
+
+// send makes the call to the server, and reports it to the observer.
+func (f *inFlight) send(ctx context.Context, calls []*coalesce.Call[pending]) error {
+	o := f.store.options.Observer
+	if o == nil {
+		return f.take(ctx, calls)
+	}
+	e := stint.Event{Kind: stint.EventStoreCall, Name: "remotestore", Claims: len(f.columns.keys)}
+	ctx, start := o.Start(ctx, e), time.Now()
+	err := f.take(ctx, calls)
+	e.EndStoreCall(time.Since(start), err)
+	o.Observe(ctx, e)
+	return err
+}
+
+func (f *inFlight) take(ctx context.Context, calls []*coalesce.Call[pending]) error {
+	response, err := f.store.client.TakeBatch(ctx, f.columns.message())
+	f.store.note(status.Code(err))
+	if err != nil {
+		return f.store.fromStatus(err)
+	}
+	return f.assign(calls, response)
 }
 
 // Reset implements [coalesce.Batch].

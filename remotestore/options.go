@@ -35,6 +35,10 @@ type Options struct {
 	// Timeout bounds each call to the server, and each attempt to connect. 0 means 1
 	// s.
 	Timeout time.Duration
+	// Observer sees every call to the server as a [stint.EventStoreCall] of the name
+	// "remotestore". A call carries the claims of one caller or several; its context is
+	// that of a lone caller, and has none of several. Nil costs nothing.
+	Observer stint.Observer
 	// Logger logs when files named by the URL are read again. Nil means no log.
 	Logger *slog.Logger
 }

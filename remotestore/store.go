@@ -59,6 +59,7 @@ func New(o Options) (*Store, error) {
 	if err := s.options.setDefaults(); err != nil {
 		return nil, err
 	}
+	s.options.Observer = stint.Observers(o.Observer) // nil instead of a nil pointer
 	conn, err := connect(s)
 	if err != nil {
 		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: Addr", Err: err}
@@ -145,6 +146,18 @@ func (s *Store) Queued() int {
 		return 0
 	}
 	return s.batcher.Queued() + s.waiting.Queued()
+}
+
+// Metrics returns the store's numbers for an exporter.
+func (s *Store) Metrics() []stint.Metric {
+	up := 0.0
+	if s.Up() {
+		up = 1
+	}
+	return []stint.Metric{
+		stint.Gauge("store_up", "1 while the store is connected to its servers.", up),
+		stint.Gauge("store_queued", "Calls that wait to be sent.", float64(s.Queued())),
+	}
 }
 
 // send sends a call, alone or in a batch, and returns when its decisions are in c.out.
