@@ -51,7 +51,7 @@ func AttributeName(text string) string {
 // AttributeForm returns the form of a value that rules compare and count: for
 // the path "/v1//orders/" it is "/v1/orders". Only values of path, host and
 // method change. The form of an address depends on the set. The form of a path
-// is the one without [Set.KeepPathEncoding].
+// is that of [PathDecode].
 func AttributeForm(name, value string) string {
 	if value == "" {
 		return value

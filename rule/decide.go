@@ -48,7 +48,9 @@ func (q *request) plan() {
 		q.err = &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("cost: %d is out of range", q.cost), Mend: rangeMend(0, stint.MaxCost)}
 		return
 	}
-	q.list = q.collectClaims()
+	if q.err = q.checkPath(); q.err == nil {
+		q.list = q.collectClaims()
+	}
 }
 
 // answer initializes the outcome and reports whether the outcome is final

@@ -14,7 +14,7 @@ type conditions struct {
 	methods []string
 	path    string
 	prefix  string
-	kept    pathForms // forms of path and prefix for a set with KeepPathEncoding
+	kept    pathForms // forms of path and prefix for a set with PathKeep
 	host    string    // "*.example.com" matches every subdomain
 	apiKey  *glob
 	headers []headerCondition
@@ -42,7 +42,7 @@ func (c *conditions) match(q *request) bool {
 	}
 	if c.path != "" || c.prefix != "" {
 		want := pathForms{c.path, c.prefix}
-		if q.set.keepsPaths {
+		if q.set.pathEncoding == PathKeep {
 			want = c.kept
 		}
 		path, ok := q.get(slotPath)

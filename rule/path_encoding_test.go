@@ -14,23 +14,27 @@ func TestPathsAreReadAsTheSetSays(t *testing.T) {
   - {id: prefix, limit: 10/s, match: {path_prefix: "/a;x/"}}
   - {id: regex, limit: 10/s, match: {endpoint_regex: "^/r/[^/]+$"}}
 `)
-	keeps := decodes.KeepPathEncoding()
-	for path, want := range map[string]struct{ decoded, kept string }{
-		"/v1/orders":   {"path", ""},
-		"/v1%2forders": {"path", "path"},
-		"/v1;a/orders": {"path", ""},
-		"/a/b":         {"prefix", ""},
-		"/a;x/b":       {"prefix", "prefix"},
-		"/a;x":         {"prefix", "prefix"},
-		"/r/x%2Fy":     {"", "regex"},
-		"/r/x;y":       {"regex", "regex"},
-		"/r/..;/../x":  {"refused", "regex"},
+	keeps, rejects := decodes.WithPathEncoding(PathKeep), decodes.WithPathEncoding(PathReject)
+	for path, want := range map[string]struct{ decoded, kept, rejected string }{
+		"/v1/orders":   {"path", "", "path"},
+		"/v1%2forders": {"path", "path", "refused"},
+		"/v1;a/orders": {"path", "", "refused"},
+		"/a/b":         {"prefix", "", "prefix"},
+		"/a;x/b":       {"prefix", "prefix", "refused"},
+		"/a;x":         {"prefix", "prefix", "refused"},
+		"/r/x%2Fy":     {"", "regex", "refused"},
+		"/r/x;y":       {"regex", "regex", "refused"},
+		"/r/..;/../x":  {"refused", "regex", "refused"},
+		"/other;a":     {"", "", "refused"},
 	} {
 		if got := onlyMatch(t, decodes, path); got != want.decoded {
 			t.Errorf("%s decoded: rule %q, want %q", path, got, want.decoded)
 		}
 		if got := onlyMatch(t, keeps, path); got != want.kept {
 			t.Errorf("%s kept: rule %q, want %q", path, got, want.kept)
+		}
+		if got := onlyMatch(t, rejects, path); got != want.rejected {
+			t.Errorf("%s rejected: rule %q, want %q", path, got, want.rejected)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (q *request) normal(s slot, text string) (string, error) {
 	case slotIP:
 		return q.normalIP(text)
 	case slotPath:
-		if q.set.keepsPaths {
+		if q.set.pathEncoding == PathKeep {
 			return urlpath.Normalize(text), nil
 		}
 		form, err := urlpath.Decode(text)

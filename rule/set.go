@@ -15,7 +15,7 @@ type Set struct {
 	version   string
 	warnings  Problems
 
-	keepsPaths bool // see [Set.KeepPathEncoding]
+	pathEncoding PathEncoding
 
 	slots    slots
 	index    *index
@@ -68,18 +68,6 @@ func (s *Set) Version() string { return s.version }
 
 // Warnings returns the findings that are valid but probably unintended.
 func (s *Set) Warnings() Problems { return s.warnings }
-
-// KeepPathEncoding returns the same set for a server that treats "%2F" and ";"
-// as part of a path segment. Without it, paths are matched and counted as by
-// servers that decode a path before they split it and drop the text after a
-// ";": "/v1%2Forders;a=1" is "/v1/orders". In both cases the paths in rules are
-// read in the same way as the paths of requests.
-func (s *Set) KeepPathEncoding() *Set {
-	return &Set{
-		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
-		keepsPaths: true, slots: s.slots, index: s.index,
-	}
-}
 
 // borrow takes a request from the pool; release puts it back. A nil a stands
 // for a request without attributes.

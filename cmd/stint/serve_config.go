@@ -10,6 +10,7 @@ import (
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/resilience/adaptive"
+	"github.com/stintdev/stint/rule"
 )
 
 // config checks the flags and converts them. The caller adds the store, the
@@ -37,7 +38,7 @@ func (f *serveFlags) config() (server.Config, error) {
 	if c.TrustedProxies, err = httplimit.ParsePrefixes(f.trusted...); err != nil {
 		return c, usagef("trusted-proxies: %w", err)
 	}
-	encodings := map[string]server.PathEncoding{"decode": server.PathDecode, "keep": server.PathKeep, "reject": server.PathReject}
+	encodings := map[string]rule.PathEncoding{"decode": rule.PathDecode, "keep": rule.PathKeep, "reject": rule.PathReject}
 	var known bool
 	if c.PathEncoding, known = encodings[f.pathEncoding]; !known {
 		return c, usagef("path-encoding: %q is not known (use keep, decode or reject)", f.pathEncoding)

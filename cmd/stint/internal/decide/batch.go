@@ -69,11 +69,6 @@ func (b *Batch) Check(a rule.Attributes, cost int64) error {
 	if err := checkCost(cost, 0); err != nil {
 		return err
 	}
-	if check := b.decider.options.CheckPath; check != nil {
-		if err := check(a); err != nil {
-			return err
-		}
-	}
 	if b.rules == nil {
 		b.rules = b.decider.options.Rules()
 	}

@@ -60,12 +60,6 @@ func newWorld(t *testing.T) *world {
 	w := &world{store: calls{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})}, rules: counting{set: set}}
 	w.batch = New(Options{
 		Store: &w.store, Rules: func() Rules { return &w.rules },
-		CheckPath: func(a rule.Attributes) error {
-			if path, _ := a.Attribute("path"); path == "/ambiguous" {
-				return errors.New("ambiguous")
-			}
-			return nil
-		},
 		Observe: func(r Report) { w.reports = append(w.reports, r) },
 	}).NewBatch()
 	return w
@@ -141,7 +135,6 @@ func TestInvalidItemsAreNotAdded(t *testing.T) {
 	b, limits := w.batch, []stint.Limit{mustLimit(t, "2/h")}
 	for name, err := range map[string]error{
 		"cost: -1 is out":           b.Check(rule.Map{}, -1),
-		"ambiguous":                 b.Check(rule.Map{"path": "/ambiguous"}, 1),
 		"key: is empty":             b.Take(&Take{Limits: limits, Cost: 1}),
 		"key: has the control":      b.Take(&Take{Key: "a\n", Limits: limits, Cost: 1}),
 		"limits: has 0 entries":     b.Take(&Take{Key: "k", Cost: 1}),
@@ -152,7 +145,7 @@ func TestInvalidItemsAreNotAdded(t *testing.T) {
 		"at_us: -1 is not a time":   b.Take(&Take{Key: "k", Limits: limits, Cost: -1, At: -1}),
 		"at_us: belongs to a cost ": b.Take(&Take{Key: "k", Limits: limits, Cost: 1, At: 1}),
 	} {
-		if err == nil || !strings.HasPrefix(err.Error(), name) || IsFailure(err) && name != "ambiguous" {
+		if err == nil || !strings.HasPrefix(err.Error(), name) || IsFailure(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -27,8 +27,6 @@ type Options struct {
 	Store stint.Store
 	// Rules returns the rule set in force. It is required for checks.
 	Rules func() Rules
-	// CheckPath, if not nil, refuses checks whose path is ambiguous.
-	CheckPath func(rule.Attributes) error
 	// Observe, if not nil, receives one report of each call to the store.
 	Observe func(Report)
 }

@@ -46,7 +46,7 @@ func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 		return nil, nil //nolint:nilnil // a nil sample has no result
 	}
 	if s.KeepPathEncoding {
-		set = set.KeepPathEncoding()
+		set = set.WithPathEncoding(rule.PathKeep)
 	}
 	events, mask, seen := s.recent()
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })

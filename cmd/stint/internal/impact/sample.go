@@ -34,7 +34,7 @@ const perSecond = maxEvents / float64(Window/time.Second)
 // concurrent use.
 type Sample struct {
 	// KeepPathEncoding means that the requests were decided by sets with
-	// [rule.Set.KeepPathEncoding]. It must not change after the first use.
+	// [rule.PathKeep]. It must not change after the first use.
 	KeepPathEncoding bool
 
 	seed maphash.Seed

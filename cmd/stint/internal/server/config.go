@@ -17,6 +17,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/resilience/adaptive"
+	"github.com/stintdev/stint/rule"
 )
 
 // Config configures a [Server]. A listener with an empty address is off; port 0 picks a
@@ -86,7 +87,7 @@ type Config struct {
 
 	// PathEncoding selects how paths are decoded, both in rules and in the requests that
 	// the rules match.
-	PathEncoding PathEncoding
+	PathEncoding rule.PathEncoding
 
 	// HTTPToken, if not empty, is the bearer token that every deciding surface except the
 	// gateway requires: HTTP (except health), GRPC, and RESP, where it is the password.

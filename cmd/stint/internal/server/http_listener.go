@@ -160,9 +160,8 @@ func (s *Server) newRequestDecider(of metrics.Surface) *httpapi.RequestDecider {
 // as those of the given surfaces.
 func (s *Server) newDecider(check, take metrics.Surface) *decide.Decider {
 	return decide.New(decide.Options{
-		Store:     s.rules.store,
-		Rules:     func() decide.Rules { return s.rules.current.Load() },
-		CheckPath: s.rules.checkPath,
-		Observe:   func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
+		Store:   s.rules.store,
+		Rules:   func() decide.Rules { return s.rules.current.Load() },
+		Observe: func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
 	})
 }

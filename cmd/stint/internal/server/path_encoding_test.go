@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/rule"
 )
 
 // rawGet sends a request target unchanged, which http.Client would not do.
@@ -53,25 +54,25 @@ const login = "rules:\n  - {id: login, match: {path: /api/login}, by: [ip], deny
 
 func TestPathEncodingOnEverySurface(t *testing.T) {
 	const escapes, matches, refused = 200, 429, 400
-	for spelling, want := range map[string]map[PathEncoding]int{
-		"/api/login":              {PathDecode: matches, PathKeep: matches, PathReject: matches},
-		"//api/./%6cogin/":        {PathDecode: matches, PathKeep: matches, PathReject: matches},
-		"/api%2Flogin":            {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api%2flogin":            {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api/x%2F..%2Flogin":     {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api/login;a=1":          {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api;x/login;":           {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api/x/..;/login":        {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api/login%3Bx":          {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api/x/..%3B/login":      {PathDecode: matches, PathKeep: escapes, PathReject: refused},
-		"/api/..;/../login":       {PathDecode: refused, PathKeep: matches, PathReject: refused},
-		"/api/x/%2e%2e/login":     {PathDecode: matches, PathKeep: matches, PathReject: refused},
-		"/api/a%2Fb/../login":     {PathDecode: refused, PathKeep: matches, PathReject: refused},
-		"/api%252Flogin":          {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
-		"/api/login%00":           {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
-		"/api%5Clogin":            {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
-		"/api%c0%aflogin":         {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
-		"/api/logout?x=/../login": {PathDecode: escapes, PathKeep: escapes, PathReject: escapes},
+	for spelling, want := range map[string]map[rule.PathEncoding]int{
+		"/api/login":              {rule.PathDecode: matches, rule.PathKeep: matches, rule.PathReject: matches},
+		"//api/./%6cogin/":        {rule.PathDecode: matches, rule.PathKeep: matches, rule.PathReject: matches},
+		"/api%2Flogin":            {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api%2flogin":            {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/x%2F..%2Flogin":     {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/login;a=1":          {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api;x/login;":           {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/x/..;/login":        {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/login%3Bx":          {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/x/..%3B/login":      {rule.PathDecode: matches, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/..;/../login":       {rule.PathDecode: refused, rule.PathKeep: matches, rule.PathReject: refused},
+		"/api/x/%2e%2e/login":     {rule.PathDecode: matches, rule.PathKeep: matches, rule.PathReject: refused},
+		"/api/a%2Fb/../login":     {rule.PathDecode: refused, rule.PathKeep: matches, rule.PathReject: refused},
+		"/api%252Flogin":          {rule.PathDecode: escapes, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/login%00":           {rule.PathDecode: escapes, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api%5Clogin":            {rule.PathDecode: escapes, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api%c0%aflogin":         {rule.PathDecode: escapes, rule.PathKeep: escapes, rule.PathReject: refused},
+		"/api/logout?x=/../login": {rule.PathDecode: escapes, rule.PathKeep: escapes, rule.PathReject: escapes},
 	} {
 		for encoding, status := range want {
 			t.Run(fmt.Sprintf("%s %d", spelling, encoding), func(t *testing.T) {

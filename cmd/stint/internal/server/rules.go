@@ -18,7 +18,6 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
-	"github.com/stintdev/stint/internal/urlpath"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -33,7 +32,7 @@ type rules struct {
 	current atomic.Pointer[version]
 	sample  *impact.Sample // nil if no sample is kept
 
-	pathEncoding PathEncoding
+	pathEncoding rule.PathEncoding
 }
 
 // version is a rule set with the counters of each of its rules. It implements
@@ -63,7 +62,7 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
-		r.sample.KeepPathEncoding = config.PathEncoding == PathKeep
+		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
 	}
 	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
 	switch {
@@ -109,9 +108,7 @@ func stateFolder(dir, source string) string {
 
 // onSet puts a rule set in force. Requests that are being decided keep the previous one.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
-	if r.pathEncoding == PathKeep {
-		set = set.KeepPathEncoding()
-	}
+	set = set.WithPathEncoding(r.pathEncoding)
 	v := &version{set: set, counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample,
 		headers: headersOf(set)}
 	for _, one := range set.Rules() {
@@ -203,31 +200,4 @@ func (s *Server) node() ruleset.Node {
 	}
 	n.ID = cmp.Or(n.ID, n.Address)
 	return n
-}
-
-// PathEncoding says how the servers behind Stint read encoded separators and path
-// parameters. The zero value is PathDecode.
-type PathEncoding uint8
-
-const (
-	// PathDecode matches paths decoded and without path parameters.
-	PathDecode PathEncoding = iota
-	// PathKeep treats encoded separators and parameters as part of a segment.
-	PathKeep
-	// PathReject refuses paths that servers read in different ways.
-	PathReject
-)
-
-// checkPath refuses, under PathReject, a request whose path servers read in different
-// ways. It does so whether or not a rule reads the path, since such a path could escape
-// any rule.
-func (r *rules) checkPath(a rule.Attributes) error {
-	if r.pathEncoding != PathReject {
-		return nil
-	}
-	path, _ := a.Attribute("path")
-	if err := urlpath.Check(path); err != nil {
-		return &stint.Error{Code: stint.CodeInvalid, Problem: "path: " + err.Error(), Mend: "write the path plainly"}
-	}
-	return nil
 }
