@@ -39,7 +39,11 @@ func (c *compiler) compile() {
 			return
 		}
 		c.checkID(d, ids)
+		before := len(c.set.mentions)
 		c.set.rules = append(c.set.rules, c.compileRule(d))
+		if d.mode == Off {
+			c.set.mentions = c.set.mentions[:before]
+		}
 	}
 	if len(c.mistakes) == 0 {
 		c.set.index = newIndex(c.set.rules, c.set.tiers.names)
@@ -70,6 +74,9 @@ func (c *compiler) compileTiers() {
 		c.checkNumbers(&d.numbers)
 		if d.pattern.text != "" && c.checkPattern(d.pattern) {
 			t.byKey.addText(d.pattern.text, int32(i))
+		}
+		if d.pattern.text == "" { // only the attribute selects the tier
+			c.slotOf(wellKnownNames[slotTier], d.name.at)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (c *compiler) compileHeader(h rawPair) headerCondition {
 		c.mistake(h.name.at, fmt.Sprintf("headers: %.80q is not a header name", h.name.text), "write it as {x-plan: gold}")
 	}
 	c.checkPattern(h.value)
-	return headerCondition{c.set.slots.of("header:" + h.name.text), newGlob(h.value.text)}
+	return headerCondition{c.slotOf("header:"+h.name.text, h.name.at), newGlob(h.value.text)}
 }
 
 // compileRegex compiles an expression once, even if several rules use it.

@@ -86,7 +86,7 @@ func (c *compiler) identityBy(by []located) (slots []slot) {
 	}
 	for _, t := range by {
 		name := c.attributeName(t)
-		s := c.set.slots.of(name)
+		s := c.slotOf(name, t.at)
 		if slices.Contains(slots, s) {
 			c.mistake(t.at, fmt.Sprintf("by: %.80q is named twice", name), "remove one")
 		}
@@ -96,6 +96,13 @@ func (c *compiler) identityBy(by []located) (slots []slot) {
 		return []slot{slotAPIKey}
 	}
 	return slots
+}
+
+// slotOf returns the slot of an attribute that a rule reads.
+func (c *compiler) slotOf(name string, at position) slot {
+	s := c.set.slots.of(name)
+	c.set.mentions = append(c.set.mentions, mention{s, at})
+	return s
 }
 
 // attributeName returns the name under which the attribute is read from
@@ -141,7 +148,7 @@ func (c *compiler) compileCost(t located) cost {
 		return cost{}
 	}
 	if !numberLike(t.text) {
-		return cost{kind: costAttribute, slot: c.set.slots.of(c.attributeName(t))}
+		return cost{kind: costAttribute, slot: c.slotOf(c.attributeName(t), t.at)}
 	}
 	return cost{kind: costNumber, number: c.whole("cost", t, 0, 0, stint.MaxCost)}
 }

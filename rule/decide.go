@@ -3,6 +3,7 @@ package rule
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
@@ -17,6 +18,9 @@ import (
 // is the store's error, and the Outcome then holds the Hits that were sent to
 // the store, without decisions. A shadow rule causes an error only if its
 // conditions need an attribute that is invalid.
+//
+// A leaky bucket denies a request that it would delay past the deadline of ctx, and
+// does not charge it.
 //
 // Decide is shorthand for [Set.DecideInto] with a new Outcome.
 func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost int64) (Outcome, error) {
@@ -139,6 +143,9 @@ func (q *request) takeClaims(ctx context.Context, store stint.Store) error {
 	if store == nil {
 		return &stint.Error{Problem: "the store is nil", Mend: "pass the store that counts"}
 	}
+	if usable := stint.MaxDelayOf(ctx); usable != 0 {
+		q.boundDelays(usable)
+	}
 	n := len(q.enforced) + len(q.shadow)
 	q.decisions = append(q.decisions[:0], make([]stint.Decision, n)...)
 	if len(q.enforced) == 1 && len(q.shadow) == 0 {
@@ -154,6 +161,15 @@ func (q *request) takeClaims(ctx context.Context, store stint.Store) error {
 		return q.enforcedError(errs)
 	}
 	return nil
+}
+
+// boundDelays sets the greatest delay that the caller can use.
+func (q *request) boundDelays(usable time.Duration) {
+	for _, claims := range [...][]stint.Claim{q.enforced, q.shadow} {
+		for i := range claims {
+			claims[i].MaxDelay = usable
+		}
+	}
 }
 
 // makeGroup makes the enforced claims a group that the claims of each shadow rule
@@ -238,6 +254,20 @@ type Hit struct {
 	Key      string // [KeyText] makes it readable
 	Shadow   bool
 	Decision stint.Decision
+}
+
+// Unavailable reports whether the request is denied because the store failed: at least
+// one of its enforced rules fails closed, whichever rule has the longest wait.
+func (o *Outcome) Unavailable() bool {
+	if o.Binding < 0 || o.Allowed() {
+		return false
+	}
+	for i := range o.Hits {
+		if h := &o.Hits[i]; !h.Shadow && h.Decision.Unavailable {
+			return true
+		}
+	}
+	return false
 }
 
 // Allowed reports whether the request is admitted.

@@ -351,3 +351,46 @@ func TestDecideIntoDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", allocs)
 	}
 }
+
+// A denied request is reported as unavailable if an enforced rule fails closed and the
+// store failed.
+func TestUnavailableNeedsAnEnforcedRuleThatFailsClosed(t *testing.T) {
+	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) Hit {
+		return Hit{Rule: &Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
+	}
+	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true, Unavailable: true}
+	locally := stint.Decision{Degraded: true}
+	for _, c := range []struct {
+		name     string
+		combined stint.Decision
+		hits     []Hit
+		want     bool
+	}{
+		{"closed", failed, []Hit{hit(failed, stint.FailClosed, false)}, true},
+		{"closed, and another waits longer", denied, []Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, true},
+		{"denied by the store", denied, []Hit{hit(denied, stint.FailClosed, false)}, false},
+		{"denied locally", locally, []Hit{hit(locally, stint.FailLocal, false)}, false},
+		{"closed in shadow", denied, []Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, true)}, false},
+		{"closed beside another that admits", passed, []Hit{hit(passed, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, false},
+	} {
+		if got := (&Outcome{Decision: c.combined, Hits: c.hits}).Unavailable(); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestALeakyBucketDeniesWhatItWouldDelayPastTheDeadline(t *testing.T) {
+	s := mustParse(t, "rules: [{id: a, algorithm: leaky_bucket, limit: 1, window: 10s, queue: 5}]")
+	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 100})
+	defer store.Close()
+	hurried, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for i, want := range []bool{true, false, false} {
+		if o, err := s.Decide(hurried, store, Map{"api_key": "k"}, 1); err != nil || o.Allowed() != want {
+			t.Errorf("%d: %+v, %v", i, o.Decision, err)
+		}
+	}
+	if o, err := s.Decide(t.Context(), store, Map{"api_key": "k"}, 1); err != nil || o.Decision.Delay < 9*time.Second || o.Decision.Delay > 10*time.Second {
+		t.Errorf("%+v, %v; want a delay of one place: the denials charged nothing", o.Decision, err)
+	}
+}

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func Parse(files ...File) (*Set, error) {
 		r.readFile(file, raw)
 	}
 	c := compiler{
-		findings: f, raw: raw, set: &Set{slots: newSlots()},
+		findings: f, raw: raw, set: &Set{slots: newSlots(), files: f.files},
 		regexes: make(map[string]*regexp.Regexp), hashes: make(map[string]limitName),
 	}
 	if !f.stop {
@@ -83,6 +84,29 @@ func ReadFiles(path string) ([]File, error) {
 	}
 	return files, nil
 }
+
+// CheckEmptied returns an error, which is [Problems], if all files have vanished since
+// before, or if one that had content is blank now. Either is more likely an accident
+// than a decision to have no rules. path is the name of the file or folder.
+func CheckEmptied(path string, before, now []File) error {
+	filled := make(map[string]bool)
+	for _, f := range before {
+		if !blank(f) {
+			filled[filepath.Base(f.Name)] = true
+		}
+	}
+	if len(now) == 0 && len(filled) > 0 {
+		return Problems{{File: path, What: "no longer holds a rule file", Mend: "to have no rules, leave one that says rules: []"}}
+	}
+	for _, f := range now {
+		if blank(f) && filled[filepath.Base(f.Name)] {
+			return Problems{{File: f.Name, What: "has become empty", Mend: "to have no rules, write rules: []"}}
+		}
+	}
+	return nil
+}
+
+func blank(f File) bool { return len(bytes.TrimSpace(f.Data)) == 0 }
 
 // reason returns a file system error without the path, which the message
 // already names.

@@ -17,6 +17,9 @@ type Set struct {
 
 	pathEncoding PathEncoding
 
+	files    []string // names for mentions
+	mentions []mention
+
 	slots    slots
 	index    *index
 	requests sync.Pool // holds *request values sized for this set
@@ -37,6 +40,12 @@ type tiers struct {
 type slots struct {
 	names  []string
 	byName map[string]slot
+}
+
+// mention is a place in the files at which a rule reads an attribute.
+type mention struct {
+	slot slot
+	at   position
 }
 
 func newSlots() slots {
@@ -91,6 +100,25 @@ func (s *Set) release(q *request) {
 	q.reset()
 	q.attributes, q.list, q.err, q.tierKnown = nil, ListNone, nil, false
 	s.requests.Put(q)
+}
+
+// CheckAttributes calls check for the name of each attribute that rules count by,
+// charge by, or compare, and returns the errors as problems at the places of the
+// files where the attribute is named. A tier without a pattern reads "tier". Use it to
+// refuse rules that a program cannot apply: a rule that reads an attribute that no
+// request has is valid, but counts requests otherwise than its author meant, or not
+// at all. Rules in mode off are not checked.
+func (s *Set) CheckAttributes(check func(name string) error) (problems Problems) {
+	errs := make([]error, len(s.slots.names))
+	for i, name := range s.slots.names {
+		errs[i] = check(name)
+	}
+	for _, m := range s.mentions {
+		if err := errs[m.slot]; err != nil {
+			problems = append(problems, Problem{File: s.files[m.at.file], Line: int(m.at.line), Column: int(m.at.column), What: err.Error()})
+		}
+	}
+	return problems
 }
 
 // Attributes returns the names of the attributes that the set may read from a

@@ -318,26 +318,12 @@ func (b *Batch) answerCheck(it *item) error {
 		return err
 	}
 	b.rules.Count(plan, o)
-	b.answer = Answer{Decision: &o.Decision, Unavailable: unavailable(o), Outcome: o}
+	b.answer = Answer{Decision: &o.Decision, Unavailable: o.Unavailable(), Outcome: o}
 	if o.List != rule.ListNone || o.Binding < 0 {
 		b.combined = stint.Decision{Allowed: o.Allowed()}
 		b.answer.Decision = &b.combined
 	}
 	return nil
-}
-
-// unavailable reports whether a request was denied because the store failed: at least
-// one of its enforced rules fails closed, whichever rule has the longest wait.
-func unavailable(o *rule.Outcome) bool {
-	if o.Binding < 0 || o.Allowed() {
-		return false
-	}
-	for i := range o.Hits {
-		if h := &o.Hits[i]; !h.Shadow && h.Decision.Unavailable {
-			return true
-		}
-	}
-	return false
 }
 
 // maxKept bounds the items, claims and groups whose memory a batch keeps after End.

@@ -194,30 +194,3 @@ func TestStringsStayWhileTheirBufferIsReused(t *testing.T) {
 		t.Error(len(long))
 	}
 }
-
-// A denied check is reported as unavailable if an enforced rule fails closed and the
-// store failed.
-func TestUnavailableNeedsAnEnforcedRuleThatFailsClosed(t *testing.T) {
-	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) rule.Hit {
-		return rule.Hit{Rule: &rule.Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
-	}
-	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true, Unavailable: true}
-	locally := stint.Decision{Degraded: true}
-	for _, c := range []struct {
-		name     string
-		combined stint.Decision
-		hits     []rule.Hit
-		want     bool
-	}{
-		{"closed", failed, []rule.Hit{hit(failed, stint.FailClosed, false)}, true},
-		{"closed, and another waits longer", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, true},
-		{"denied by the store", denied, []rule.Hit{hit(denied, stint.FailClosed, false)}, false},
-		{"denied locally", locally, []rule.Hit{hit(locally, stint.FailLocal, false)}, false},
-		{"closed in shadow", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, true)}, false},
-		{"closed beside another that admits", passed, []rule.Hit{hit(passed, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, false},
-	} {
-		if got := unavailable(&rule.Outcome{Decision: c.combined, Hits: c.hits}); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}

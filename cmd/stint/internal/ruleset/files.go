@@ -1,7 +1,6 @@
 package ruleset
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -135,7 +134,7 @@ func (f *Files) readLocked() error {
 	if f.latest.Hash == v.Hash {
 		return invalid(f.sameLocked(files))
 	}
-	if err := f.checkVanishedLocked(files); err != nil {
+	if err := rule.CheckEmptied(f.path, f.latest.Files, files); err != nil {
 		return invalid(err)
 	}
 	if v.set, err = rule.Parse(files...); err != nil {
@@ -185,28 +184,6 @@ func (f *Files) numberLocked(v Version) {
 	}
 	f.latest = v
 }
-
-// checkVanishedLocked rejects files that vanished or became empty, which is more likely
-// an accident than a decision to have no rules.
-func (f *Files) checkVanishedLocked(files []rule.File) error {
-	filled := make(map[string]bool)
-	for _, old := range f.latest.Files {
-		if !blank(old) {
-			filled[old.Name] = true
-		}
-	}
-	if len(files) == 0 && len(filled) > 0 {
-		return rule.Problems{{File: f.path, What: "no longer holds a rule file", Mend: "to have no rules, leave one that says rules: []"}}
-	}
-	for _, now := range files {
-		if blank(now) && filled[filepath.Base(now.Name)] {
-			return rule.Problems{{File: now.Name, What: "has become empty", Mend: "to have no rules, write rules: []"}}
-		}
-	}
-	return nil
-}
-
-func blank(f rule.File) bool { return len(bytes.TrimSpace(f.Data)) == 0 }
 
 // plainNames returns the files with names relative to their folder.
 func plainNames(files []rule.File) []rule.File {
