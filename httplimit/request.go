@@ -30,6 +30,9 @@ func NewRequest(r *http.Request, identity *Identity) *Request {
 	return &Request{Request: r, identity: identity}
 }
 
+// Identity returns the identity that [NewRequest] was given, or the zero Identity.
+func (r *Request) Identity() *Identity { return r.who() }
+
 // Addr returns the address of the client; see [Clients.Addr].
 func (r *Request) Addr() netip.Addr {
 	if !r.hasAddr && r.Request != nil {

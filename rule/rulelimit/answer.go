@@ -1,46 +1,15 @@
-package httpapi
+package rulelimit
 
 import (
-	"context"
-	"sync"
-	"time"
-
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 )
 
-// RequestDecider decides HTTP requests by the rules, for forward auth and the gateway.
-type RequestDecider struct{ batches sync.Pool }
-
-// NewRequestDecider returns a RequestDecider.
-func NewRequestDecider(d *decide.Decider) *RequestDecider {
-	return &RequestDecider{sync.Pool{New: func() any { return d.NewBatch() }}}
-}
-
-// Decide implements [httplimit.Decider].
-func (d *RequestDecider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
-	started := time.Now()
-	b := d.batches.Get().(*decide.Batch) //nolint:forcetypeassert // the pool holds nothing else
-	defer d.batches.Put(b)
-	defer b.End()
-	if err := b.Check(r, 1); err != nil {
-		return httplimit.Answer{}, err
-	}
-	b.Decide(ctx, started)
-	a, err := b.Answer(0)
-	if err != nil {
-		return httplimit.Answer{}, err
-	}
-	return answerOf(a), nil
-}
-
 // answerOf returns the answer that response headers are made from. It keeps no reference
 // to the outcome.
-func answerOf(from *decide.Answer) httplimit.Answer {
-	o := from.Outcome
-	a := httplimit.Answer{Decision: o.Decision, Binding: o.Binding, Listed: o.List == rule.ListDeny, Unavailable: from.Unavailable}
+func answerOf(o *rule.Outcome) httplimit.Answer {
+	a := httplimit.Answer{Decision: o.Decision, Binding: o.Binding, Listed: o.List == rule.ListDeny, Unavailable: o.Unavailable()}
 	if o.Binding < 0 {
 		return a
 	}

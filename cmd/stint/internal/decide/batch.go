@@ -317,7 +317,8 @@ func (b *Batch) answerCheck(it *item) error {
 	if err := plan.Settle(part(b.decisions, it.decisions), errs, o); err != nil {
 		return err
 	}
-	b.rules.Count(plan, o)
+	a, cost := plan.Request()
+	b.rules.Count(a, cost, o)
 	b.answer = Answer{Decision: &o.Decision, Unavailable: o.Unavailable(), Outcome: o}
 	if o.List != rule.ListNone || o.Binding < 0 {
 		b.combined = stint.Decision{Allowed: o.Allowed()}

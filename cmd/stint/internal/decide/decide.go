@@ -35,8 +35,8 @@ type Options struct {
 type Rules interface {
 	// RuleSet returns the rules.
 	RuleSet() *rule.Set
-	// Count receives every outcome, and the plan that it settled.
-	Count(p rule.Plan, o *rule.Outcome)
+	// Count receives every outcome, with the attributes and the cost of its request.
+	Count(a rule.Attributes, cost int64, o *rule.Outcome)
 }
 
 // Report says what one call to the store decided. The outcomes of checks go to

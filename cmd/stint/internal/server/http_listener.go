@@ -15,6 +15,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
+	"github.com/stintdev/stint/httplimit"
 )
 
 // Bounds of every HTTP listener.
@@ -152,8 +153,23 @@ func (s *Server) newForwardAuth() *httpapi.ForwardAuth {
 	return httpapi.NewForwardAuth(s.newRequestDecider(metrics.Auth), s.config.TrustedProxies, s.log)
 }
 
-func (s *Server) newRequestDecider(of metrics.Surface) *httpapi.RequestDecider {
-	return httpapi.NewRequestDecider(s.newDecider(of, of))
+func (s *Server) newRequestDecider(of metrics.Surface) httplimit.Decider {
+	return &requestDecider{rules: s.rules, surface: of}
+}
+
+// requestDecider decides HTTP requests by the rules in force, and measures the decisions
+// as those of a surface.
+type requestDecider struct {
+	rules   *rules
+	surface metrics.Surface
+}
+
+// Decide implements [httplimit.Decider].
+func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
+	started := time.Now()
+	answer, err := d.rules.current.Load().decider.Decide(ctx, r)
+	d.rules.metrics.ObserveDecisions(d.surface, d.surface, &decide.Report{Took: time.Since(started), Checks: 1})
+	return answer, err
 }
 
 // newDecider returns a decider by the rules in force, whose checks and takes are measured

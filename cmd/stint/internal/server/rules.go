@@ -18,7 +18,9 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
+	"github.com/stintdev/stint/rule/rulelimit"
 )
 
 // rules hold the rule set in force and the store that it decides by.
@@ -43,16 +45,16 @@ type version struct {
 	metrics  *metrics.Metrics
 	sample   *impact.Sample  // nil if no sample is kept
 	headers  map[string]bool // canonical names of the headers that the rules read
+	decider  *rulelimit.Decider
 }
 
 // RuleSet implements [decide.Rules].
 func (v *version) RuleSet() *rule.Set { return v.set }
 
 // Count implements [decide.Rules]. It counts an outcome and adds it to the sample.
-func (v *version) Count(p rule.Plan, o *rule.Outcome) {
+func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 	v.metrics.CountOutcome(o, v.counters)
 	if v.sample != nil {
-		a, cost := p.Request()
 		v.sample.Add(v.set.Attributes(), a, cost, o)
 	}
 }
@@ -108,12 +110,12 @@ func stateFolder(dir, source string) string {
 
 // onSet puts a rule set in force. Requests that are being decided keep the previous one.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
-	set = set.WithPathEncoding(r.pathEncoding)
-	v := &version{set: set, counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample,
-		headers: headersOf(set)}
-	for _, one := range set.Rules() {
-		v.counters[one] = r.metrics.Rule(one.ID)
+	v, err := r.newVersion(set)
+	if err != nil {
+		r.onError(err)
+		return
 	}
+	set = v.set
 	r.store.Use(set)
 	if old := r.current.Swap(v); old != nil {
 		r.forget(old.set, set)
@@ -128,6 +130,25 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	if from.Number > 0 {
 		r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
 	}
+}
+
+// newVersion returns a rule set with its decider. That never fails: the set comes from a
+// source, and a rule that only other surfaces can apply is allowed.
+func (r *rules) newVersion(set *rule.Set) (*version, error) {
+	v := &version{counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample, headers: headersOf(set)}
+	for _, one := range set.Rules() {
+		v.counters[one] = r.metrics.Rule(one.ID)
+	}
+	var err error
+	v.decider, err = rulelimit.New(set, r.store, rulelimit.Options{
+		PathEncoding: r.pathEncoding, AllowUnsupported: true,
+		Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) { v.Count(q, cost, o) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.set = v.decider.Status().Set
+	return v, nil
 }
 
 // headersOf returns the canonical names of the headers that a rule set may read.

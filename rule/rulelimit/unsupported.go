@@ -1,0 +1,75 @@
+package rulelimit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/internal/suggest"
+	"github.com/stintdev/stint/rule"
+)
+
+// check returns an error for a set that the decider cannot apply, or logs the reasons if
+// the options allow it.
+func (o *Options) check(set *rule.Set) error {
+	if set == nil {
+		return errors.New("rulelimit: the rule set is nil (check the error of rule.Load)")
+	}
+	var problems []error
+	for _, p := range set.CheckAttributes(o.checkAttribute) {
+		problems = append(problems, p)
+	}
+	for _, r := range set.Rules() {
+		if r.Penalty != nil && r.Mode != rule.Off {
+			problems = append(problems, fmt.Errorf("rule %s: only the server applies a penalty (remove it, or set AllowUnsupported)", r.ID))
+		}
+	}
+	if !o.AllowUnsupported {
+		return errors.Join(problems...)
+	}
+	for _, p := range problems {
+		o.Logger.Warn("rules: not supported: " + p.Error())
+	}
+	return nil
+}
+
+// checkAttribute returns an error for an attribute that no request has.
+func (o *Options) checkAttribute(name string) error {
+	if _, own := o.Attributes[name]; own {
+		return nil
+	}
+	switch name {
+	case "tier":
+		return errors.New(`no request has the attribute "tier", which alone selects a tier without api_key_pattern (give the tier a pattern, or give Options.Attributes a function for "tier")`)
+	case "header:host":
+		return fmt.Errorf("%q is no header of a request (use host)", name)
+	case "header:transfer-encoding", "header:trailer":
+		return fmt.Errorf("%q is no header of a request: net/http removes it", name)
+	}
+	if err := httplimit.ValidateAttribute(name); err != nil {
+		if near, ok := suggest.Name(name, slices.Sorted(maps.Keys(o.Attributes))); ok {
+			return fmt.Errorf("%.100q is no attribute of a request (did you mean %q?)", name, near)
+		}
+		return fmt.Errorf("%w; give Options.Attributes a function for an attribute that the program knows", err)
+	}
+	if isClaim(name) && o.Identity.Tokens == nil {
+		return fmt.Errorf("%q: no token can be verified (set Tokens in Options.Identity)", name)
+	}
+	return nil
+}
+
+// readsClaims reports whether the rules read a claim of a token.
+func (o *Options) readsClaims(set *rule.Set) bool {
+	claims := set.CheckAttributes(func(name string) error {
+		if _, own := o.Attributes[name]; !own && isClaim(name) {
+			return errors.New("a claim")
+		}
+		return nil
+	})
+	return len(claims) > 0 && !o.AllowUnsupported
+}
+
+func isClaim(name string) bool { return strings.HasPrefix(name, "jwt:") }
