@@ -61,11 +61,21 @@ func askGateway(_ *testing.T, w *world, q question, d decided) (got, want string
 }
 
 func askMiddleware(t *testing.T, w *world, q question, d decided) (got, want string) {
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	return askHandler(t, w.handlers[q.index], "/", q), inHeaders(d)
+}
+
+func askRulesInProgram(t *testing.T, w *world, q question, d decided) (got, want string) {
+	return askHandler(t, w.ruled, fmt.Sprintf("/header/%d", q.index), q), inHeaders(d)
+}
+
+// askHandler sends a question to a handler in this process.
+func askHandler(t *testing.T, h http.Handler, path string, q question) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
 	for header := q.header(); len(header) > 0; header = header[2:] {
 		r.Header.Set(header[0], header[1])
 	}
 	answer := httptest.NewRecorder()
-	w.handlers[q.index].ServeHTTP(answer, r)
-	return saidByHeaders(answer.Code, answer.Header()), inHeaders(d)
+	h.ServeHTTP(answer, r)
+	return saidByHeaders(answer.Code, answer.Header())
 }

@@ -26,6 +26,7 @@ type world struct {
 	stream   stintv1.LimiterService_StreamClient
 	remote   *remotestore.Store
 	handlers []http.Handler // behind the middleware, one for each shape
+	ruled    http.Handler   // behind a decider by the rules, in a program
 }
 
 func newWorld(t *testing.T) *world {
@@ -51,6 +52,7 @@ func newWorld(t *testing.T) *world {
 	for _, s := range shapes() {
 		w.handlers = append(w.handlers, w.middleware(t, s.compiled(t)))
 	}
+	w.ruled = inProgram(t, rulesOfShapes(), s.clock).Middleware().Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return w
 }
 
@@ -84,6 +86,7 @@ func surfaces() []asker {
 		{name: "forward auth", ask: askAuth},
 		{name: "gateway", ask: askGateway},
 		{name: "middleware", ask: askMiddleware},
+		{name: "rules in a program", ask: askRulesInProgram},
 		{name: "Envoy by JSON", ask: askEnvoyJSON, can: inEnvoy, back: true},
 		{name: "Envoy by gRPC", ask: askEnvoy, can: inEnvoy, back: true},
 		{name: "RESP", ask: askRedis, can: inRedis, back: true},
