@@ -42,6 +42,10 @@ func Watch(ctx context.Context, path string, store stint.Store, o Options) (*Dec
 
 // watcher applies the content of files to a decider. Only its goroutine uses it.
 //
+// It polls: a library must not bring a dependency and the limited watches of the kernel
+// into every program, and some file systems notify nobody. The server, which has other
+// files to watch too and applies changes within 100 ms, has a watcher by notifications.
+//
 // A program may write a file in several steps, and the content in between may be valid
 // rules, but with fewer limits. A content is therefore applied only if the next read
 // finds the same: it is settled.
