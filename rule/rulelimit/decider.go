@@ -109,7 +109,8 @@ func newDecider(store stint.Store, o Options) (*Decider, error) {
 
 // Use puts another rule set in force. Requests that are being decided keep the previous
 // one. A limit that both sets have keeps its counts. After an error, which
-// [Decider.Status] then reports too, the previous set stays in force.
+// [Decider.Status] then reports too, the previous set stays in force. On a decider of
+// [Watch], the set stays until the files change.
 func (d *Decider) Use(set *rule.Set) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()

@@ -21,9 +21,7 @@ func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "h
 // This program limits its clients by the tiers of a rule file, which operators change
 // while it runs.
 func ExampleWatch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	path := "testdata/tiers.yaml"
+	ctx, path := context.Background(), "testdata/tiers.yaml"
 
 	store := stint.NewMemory(stint.MemoryOptions{})
 	rules, err := rulelimit.Watch(ctx, path, store, rulelimit.Options{Logger: slog.Default()})

@@ -99,7 +99,8 @@ func (w *watcher) apply() error {
 	defer d.changing.Unlock()
 	w.applied = true
 	if w.err == nil && d.inForce.Load() != nil && same(w.files, w.inForce) {
-		d.rejectLocked(nil) // a mistake has been undone
+		d.rejectLocked(nil)
+		d.options.Logger.Info("rules: the files hold the rules in force again", "path", w.path)
 		return nil
 	}
 	set, err := w.parse()
