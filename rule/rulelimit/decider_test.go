@@ -174,13 +174,26 @@ func TestRulesThatWouldNotLimitAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheIdentityOfAnotherMiddlewareNeedsTokensToo(t *testing.T) {
-	d := newTest(t, "rules: [{id: a, limit: 1/s}]", Options{})
-	now := *d.inForce.Load()
-	now.claims = true
-	d.inForce.Store(&now)
-	if got := get(d, "/").Code; got != http.StatusInternalServerError {
-		t.Errorf("%d", got)
+// issuer verifies every token, which is its claim "sub".
+type issuer struct{}
+
+func (issuer) VerifyToken(_ context.Context, token string) (map[string]any, error) {
+	return map[string]any{"sub": token}, nil
+}
+
+func TestClaimsNeedTokensInTheMiddlewareToo(t *testing.T) {
+	d := newTest(t, "rules: [{id: a, by: [\"jwt:sub\"], limit: 1, window: 1h}]", Options{Identity: httplimit.Identity{Tokens: issuer{}}})
+	for token, want := range map[string][]int{"ann": {200, 429}, "bob": {200, 429}} {
+		if got := statuses(d, 2, "/", "Authorization", "Bearer "+token); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", token, got, want)
+		}
+	}
+	m := d.Middleware()
+	m.Identity.Tokens = nil
+	w := httptest.NewRecorder()
+	m.Wrap(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("without tokens: %d", w.Code)
 	}
 }
 
