@@ -41,11 +41,11 @@ func limited(hello http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited, err := httplimit.Limit(limiter)
+	limited, err := httplimit.Limit(limiter, httplimit.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return limited(hello), nil
+	return limited.Wrap(hello), nil
 }
 
 // The middleware example of the README.

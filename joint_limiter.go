@@ -143,6 +143,14 @@ func (j *JointLimiter) Limits() []Limit {
 	return j.limiter.all.limits()
 }
 
+// Keys returns how many keys a request has: one for each limiter given to [Join].
+func (j *JointLimiter) Keys() int {
+	if j == nil {
+		return 0
+	}
+	return j.keys
+}
+
 // Peek returns what the keys have left together, and charges nothing.
 func (j *JointLimiter) Peek(ctx context.Context, keys ...string) (Decision, error) {
 	return j.AllowN(ctx, 0, keys...)

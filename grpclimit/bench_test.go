@@ -22,18 +22,18 @@ func (stream) SetTrailer(metadata.MD) error { return nil }
 // BenchmarkUnary measures what the interceptor adds to a call.
 func BenchmarkUnary(b *testing.B) {
 	ample := stint.Spec{Limit: 100_000_000, Window: time.Second}
-	tenant := func(c *Call) string { return c.Metadata("x-tenant") }
+	tenant := func(c *Call) (string, error) { return c.Metadata("x-tenant"), nil }
 	for name, c := range map[string]struct {
 		spec stint.Spec
-		opts []Option
+		opts Options
 	}{
-		"by ip":   {ample, nil},
-		"by key":  {ample, []Option{ByKey(tenant)}},
-		"API key": {ample, []Option{By("api_key")}},
-		"denied":  {stint.Spec{Limit: 1, Window: time.Hour}, []Option{ByKey(tenant)}},
+		"by ip":   {ample, Options{}},
+		"by key":  {ample, Options{Key: tenant}},
+		"API key": {ample, Options{By: []string{"api_key"}}},
+		"denied":  {stint.Spec{Limit: 1, Window: time.Hour}, Options{Key: tenant}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := mustLimit(b, over(b, stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts...)
+			s := mustLimit(b, over(b, stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts)
 			call := incoming("203.0.113.9:1", "x-tenant", "t", "authorization", "Bearer k", "user-agent", "grpc-go/1")
 			ctx := grpc.NewContextWithServerTransportStream(call.ctx, stream{})
 			info := &grpc.UnaryServerInfo{FullMethod: unaryMethod}

@@ -3,8 +3,8 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -12,15 +12,13 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// Client limits the calls that this program sends: it delays calls that are over the
-// limit until they may pass, or refuses them. Its fields must not change once it is in
-// use.
-type Client struct {
-	// Limiter holds the limits; required, with at least one limit.
-	Limiter *stint.Limiter
-	// Key returns the key that a call is counted under; not empty. Defaults to the
-	// target of the connection.
-	Key func(ctx context.Context, target, method string) string
+// ClientOptions says how the calls of a [Client] are counted. The zero value counts by
+// the target of the connection, and delays the calls that are over the limit.
+type ClientOptions struct {
+	// Key, if not nil, returns the key that a call is counted under. If it returns "",
+	// the key is the target of the connection. An error means that the call cannot be
+	// decided.
+	Key func(ctx context.Context, target, method string) (string, error)
 	// Cost returns how many units a call or a message takes, at least 0; 0 passes it
 	// uncounted. message is nil when a stream opens. Defaults to 1.
 	Cost func(ctx context.Context, method string, message any) int64
@@ -35,9 +33,24 @@ type Client struct {
 	// Defaults to [ErrorStatus], but to DEADLINE_EXCEEDED if the call's own deadline
 	// ends the wait.
 	OnError func(ctx context.Context, err error) error
+}
 
-	once    sync.Once
-	counter httplimit.Counter
+// Client limits the calls that this program sends: it delays calls that are over the
+// limit until they may pass, or refuses them. Make one with [NewClient]: a nil or zero
+// Client fails every call with INTERNAL. It is safe for concurrent use.
+type Client struct {
+	limiter *stint.Limiter
+	options ClientOptions
+	counter *httplimit.Counter
+}
+
+// NewClient returns a client under a limiter. The error reports a limiter without limits.
+func NewClient(limiter *stint.Limiter, o ClientOptions) (*Client, error) {
+	counter, err := httplimit.NewCounter(limiter, httplimit.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", errors.Unwrap(err)) // without the name of package httplimit
+	}
+	return &Client{limiter: limiter, options: o, counter: counter}, nil
 }
 
 // Options returns both interceptors as dial options. They run after interceptors that
@@ -61,7 +74,7 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		return nil, err
 	}
 	stream, err := streamer(ctx, desc, cc, method, opts...)
-	if err != nil || !c.Messages || !desc.ClientStreams {
+	if err != nil || !c.options.Messages || !desc.ClientStreams {
 		return stream, err
 	}
 	paced := &pacedStream{ClientStream: stream, client: c, target: cc.Target(), method: method, oneAnswer: !desc.ServerStreams}
@@ -107,25 +120,28 @@ func (s *pacedStream) RecvMsg(m any) error {
 
 // admit returns nil once the call may be sent, or the status that refuses it.
 func (c *Client) admit(ctx context.Context, target, method string, message any) error {
+	if c == nil || c.counter == nil {
+		return ErrorStatus(errNotMade).Err()
+	}
 	cost := c.cost(ctx, method, message)
 	if cost == 0 {
 		return nil
 	}
-	if c.Limiter == nil {
-		return c.fail(ctx, &stint.Error{Problem: "no limiter", Mend: "set Limiter"})
+	key, err := c.key(ctx, target, method)
+	if err != nil {
+		return c.fail(ctx, err)
 	}
-	if c.Refuse {
-		return c.allow(ctx, c.key(ctx, target, method), method, cost)
+	if c.options.Refuse {
+		return c.allow(ctx, key, method, cost)
 	}
-	if err := c.Limiter.WaitN(ctx, c.key(ctx, target, method), cost); err != nil {
+	if err := c.limiter.WaitN(ctx, key, cost); err != nil {
 		return c.fail(ctx, err)
 	}
 	return nil
 }
 
 func (c *Client) allow(ctx context.Context, key, method string, cost int64) error {
-	c.once.Do(func() { c.counter.Limiter = c.Limiter })
-	answer, err := c.counter.DecideKey(ctx, key, cost)
+	answer, err := c.counter.DecideKeys(ctx, cost, key)
 	if err != nil {
 		return c.fail(ctx, err)
 	}
@@ -140,8 +156,8 @@ func (c *Client) allow(ctx context.Context, key, method string, cost int64) erro
 // as a deadline that passed. A store timeout counts as a store failure, unless the
 // context of the call has ended.
 func (c *Client) fail(ctx context.Context, err error) error {
-	if c.OnError != nil {
-		return c.OnError(ctx, err)
+	if c.options.OnError != nil {
+		return c.options.OnError(ctx, err)
 	}
 	coded, ok := errors.AsType[*stint.Error](err)
 	foreseen := ok && coded.Kind == "wait"
@@ -151,16 +167,18 @@ func (c *Client) fail(ctx context.Context, err error) error {
 	return ErrorStatus(err).Err()
 }
 
-func (c *Client) key(ctx context.Context, target, method string) string {
-	if c.Key == nil {
-		return target
+func (c *Client) key(ctx context.Context, target, method string) (string, error) {
+	if c.options.Key != nil {
+		if key, err := c.options.Key(ctx, target, method); key != "" || err != nil {
+			return key, err
+		}
 	}
-	return c.Key(ctx, target, method)
+	return target, nil
 }
 
 func (c *Client) cost(ctx context.Context, method string, message any) int64 {
-	if c.Cost == nil {
+	if c.options.Cost == nil {
 		return 1
 	}
-	return c.Cost(ctx, method, message)
+	return c.options.Cost(ctx, method, message)
 }

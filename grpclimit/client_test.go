@@ -20,7 +20,7 @@ import (
 
 func TestCallsAreRefusedBeforeTheyAreSent(t *testing.T) {
 	served := make(chan string, 10)
-	c := &Client{Limiter: fixed(t), Refuse: true}
+	c := sending(t, fixed(t), ClientOptions{Refuse: true})
 	client := serve(t, &service{served: served}, nil, c.Options()...)
 	for range 2 {
 		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); err != nil {
@@ -41,7 +41,7 @@ func TestCallsAreRefusedBeforeTheyAreSent(t *testing.T) {
 }
 
 func TestOneMessageToTheServerIsTheCallItself(t *testing.T) {
-	c := &Client{Limiter: fixed(t), Refuse: true, Messages: true}
+	c := sending(t, fixed(t), ClientOptions{Refuse: true, Messages: true})
 	client := serve(t, &service{}, nil, c.Options()...)
 	for n, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
 		stream, err := client.StreamingOutputCall(t.Context(), &pb.StreamingOutputCallRequest{})
@@ -56,12 +56,12 @@ func TestOneMessageToTheServerIsTheCallItself(t *testing.T) {
 
 func TestRefusedMessagesAreNotSent(t *testing.T) {
 	served := make(chan string, 10)
-	c := &Client{Limiter: fixed(t), Refuse: true, Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
+	c := sending(t, fixed(t), ClientOptions{Refuse: true, Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
 		if message == nil {
 			return 0 // streams are not counted
 		}
 		return 1
-	}}
+	}})
 	stream := open(t.Context(), t, serve(t, &service{served: served}, nil, c.Options()...))
 	for range 2 {
 		if err := echo(stream); err != nil {
@@ -83,12 +83,12 @@ func TestRefusedMessagesAreNotSent(t *testing.T) {
 // freeStreams is a client that counts messages but not streams.
 func freeStreams(t *testing.T) *Client {
 	t.Helper()
-	return &Client{Limiter: fixed(t), Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
+	return sending(t, fixed(t), ClientOptions{Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
 		if message == nil {
 			return 0
 		}
 		return 1
-	}}
+	}})
 }
 
 // gRPC retries a stream with counted messages as it retries any other.
@@ -110,7 +110,7 @@ func TestCountedStreamsAreRetried(t *testing.T) {
 // A message does not wait on a stream that has ended.
 func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 	c := freeStreams(t)
-	stream := open(t.Context(), t, serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options(), c.Options()...))
+	stream := open(t.Context(), t, serve(t, &service{}, mustLimit(t, fixed(t), Options{Messages: true}).Options(), c.Options()...))
 	if err := echo(stream); err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +160,13 @@ func TestStreamsThatEndLetGoOfTheirContext(t *testing.T) {
 }
 
 func TestKeysOfAClient(t *testing.T) {
-	byMethod := func(_ context.Context, target, method string) string {
+	byMethod := func(_ context.Context, target, method string) (string, error) {
 		if target == "" {
 			t.Error("no target")
 		}
-		return method
+		return method, nil
 	}
-	client := serve(t, &service{}, nil, (&Client{Limiter: fixed(t), Refuse: true, Key: byMethod}).Options()...)
+	client := serve(t, &service{}, nil, sending(t, fixed(t), ClientOptions{Refuse: true, Key: byMethod}).Options()...)
 	for n, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
 		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != want {
 			t.Errorf("call %d: %v; want %v", n, err, want)
@@ -201,7 +201,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 			"bucket": {Limit: 1, Window: time.Second},
 			"leaky":  {Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3},
 		} {
-			call := caller(t, &Client{Limiter: limiter(t, now, spec)})
+			call := caller(t, sending(t, limiter(t, now, spec), ClientOptions{}))
 			for n, want := range []time.Duration{0, time.Second, time.Second} {
 				if took, err := call(t.Context()); took != want || err != nil {
 					t.Errorf("%s: call %d took %v, %v; want %v", name, n, took, err, want)
@@ -222,7 +222,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 func TestLeakyBucketDelaysWhatIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now
-		call := caller(t, &Client{Refuse: true, Limiter: limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3})})
+		call := caller(t, sending(t, limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3}), ClientOptions{Refuse: true}))
 		for n, want := range []time.Duration{0, time.Second} {
 			if took, err := call(t.Context()); took != want || err != nil {
 				t.Errorf("call %d took %v, %v; want %v", n, took, err, want)
@@ -232,7 +232,7 @@ func TestLeakyBucketDelaysWhatIsNotRefused(t *testing.T) {
 }
 
 func TestCostThatNeverFitsIsNotWaitedFor(t *testing.T) {
-	c := &Client{Limiter: fixed(t), Cost: func(context.Context, string, any) int64 { return 3 }}
+	c := sending(t, fixed(t), ClientOptions{Cost: func(context.Context, string, any) int64 { return 3 }})
 	if _, err := caller(t, c)(t.Context()); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("%v; want INVALID_ARGUMENT", err)
 	}
@@ -255,16 +255,16 @@ func TestClientWithoutAStore(t *testing.T) {
 	limiter := over(t, broken{&stint.Error{Code: stint.CodeUnavailable, Problem: "down"}}, limit)
 	for _, refuse := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		if _, err := caller(t, &Client{Limiter: slow, Refuse: refuse})(ctx); status.Code(err) != codes.Unavailable {
+		if _, err := caller(t, sending(t, slow, ClientOptions{Refuse: refuse}))(ctx); status.Code(err) != codes.Unavailable {
 			t.Errorf("refuse %v, a slow store: %v; want UNAVAILABLE", refuse, err)
 		}
 		cancel()
-		c := &Client{Limiter: limiter, Refuse: refuse}
+		c := sending(t, limiter, ClientOptions{Refuse: refuse})
 		if _, err := caller(t, c)(t.Context()); status.Code(err) != codes.Unavailable {
 			t.Errorf("refuse %v: %v; want UNAVAILABLE", refuse, err)
 		}
 		var failed error
-		c = &Client{Limiter: limiter, Refuse: refuse, OnError: func(_ context.Context, err error) error { failed = err; return nil }}
+		c = sending(t, limiter, ClientOptions{Refuse: refuse, OnError: func(_ context.Context, err error) error { failed = err; return nil }})
 		if _, err := caller(t, c)(t.Context()); err != nil || !errors.As(failed, new(*stint.Error)) {
 			t.Errorf("refuse %v, let pass: %v, %v", refuse, err, failed)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/httplimit"
@@ -17,6 +15,12 @@ import (
 type Decider interface {
 	Decide(ctx context.Context, c *Call) (httplimit.Answer, error)
 }
+
+// DeciderFunc is a function as a [Decider].
+type DeciderFunc func(ctx context.Context, c *Call) (httplimit.Answer, error)
+
+// Decide calls the function.
+func (f DeciderFunc) Decide(ctx context.Context, c *Call) (httplimit.Answer, error) { return f(ctx, c) }
 
 // HTTP makes a decider of calls from a decider of HTTP requests, such as one of a rule
 // set. The paths of the rules are then the full names of methods.
@@ -30,102 +34,74 @@ func (h HTTP) Decide(ctx context.Context, c *Call) (httplimit.Answer, error) {
 	return h.Decider.Decide(ctx, c.Request())
 }
 
-// Counter is a [Decider] that counts every call under one limiter. Use it in programs
-// that define their limits in code. Its fields must not change once it is in use.
+// Counter is a [Decider] that counts every call under one limiter. Make one with
+// [NewCounter]: a nil or zero Counter answers every call with an error. It is safe for
+// concurrent use.
 type Counter struct {
-	// Limiter holds the limits; required, with at least one limit.
-	Limiter *stint.Limiter
-	// Key, if not nil, returns the key that a call is counted under. If it returns "",
-	// By applies.
-	Key func(c *Call) string
-	// By names the attributes that identify a client; together their values are the
-	// key. They are "method" (the full name), "api_key", "ip", "header:NAME" of the
-	// metadata, and others of [httplimit.Request.Attribute]. Unknown names are an
-	// error. A call without one of the attributes is counted by ip instead; calls
-	// without an ip share one key. Defaults to ip.
-	By []string
-	// IPv6Prefix is how many leading bits of an IPv6 address identify a client, 1 to
-	// 128. Defaults to 64, because one customer often has a whole /64.
-	IPv6Prefix int
-	// Cost returns how many units a call or a message takes, at least 0; 0 passes it
-	// uncounted. Defaults to 1.
-	Cost func(c *Call) int64
-	// Dialect selects the fields of the metadata.
-	Dialect httplimit.Dialect
-	// Jitter spreads the retries of clients that were denied at the same moment: a
-	// random part, at most Jitter times the retry time, is added to it. From 0 to 1;
-	// defaults to 0.
-	Jitter float64
-
-	once  sync.Once
-	http  httplimit.Counter
-	wrong error // error of checkQuery; http reports all other errors
+	http   *httplimit.Counter
+	keys   []func(c *Call) (string, error) // one for each key of a call; nil if attributes apply
+	cost   func(c *Call) int64
+	claims bool // a part counts by a claim of a token
 }
 
-// Validate returns an error if the limiter has no limits, or if By has an attribute
-// that calls do not have. An invalid counter answers every call with an error.
-func (c *Counter) Validate() error {
-	return errors.Join((&httplimit.Counter{Limiter: c.Limiter, By: c.By}).Validate(), c.checkQuery())
-}
-
-// checkQuery refuses query attributes. Calls have none, so all of them would be
-// counted by ip.
-func (c *Counter) checkQuery() error {
-	for _, name := range c.By {
-		if strings.HasPrefix(name, "query:") {
-			return fmt.Errorf("%.100q: a call has no query (use header:NAME of the metadata)", name)
-		}
-	}
-	return nil
-}
-
-// Decide counts the call.
-func (c *Counter) Decide(ctx context.Context, call *Call) (httplimit.Answer, error) {
-	c.once.Do(c.prepare)
-	key, err := c.key(call)
+// NewCounter returns a counter, for programs that choose among several limiters or wrap a
+// decider around one. It reads the options that say how calls are counted, and ignores the
+// others. The error reports a limiter without limits, or an option that is wrong.
+func NewCounter[L httplimit.Limiter](limiter L, o Options) (*Counter, error) {
+	parts := o.parts()
+	h, err := httplimit.NewCounter(limiter, o.http())
 	if err != nil {
-		return httplimit.Answer{Binding: -1}, err
+		return nil, fmt.Errorf("grpclimit: %w", errors.Unwrap(err)) // without the name of package httplimit
 	}
-	return c.http.DecideKey(ctx, key, c.cost(call))
+	if err := checkQuery(parts); err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	c := &Counter{http: h, cost: o.Cost, claims: claims(parts)}
+	for _, p := range parts {
+		c.keys = append(c.keys, p.Key)
+	}
+	return c, nil
 }
 
-func (c *Counter) prepare() {
-	c.http.Limiter, c.http.By, c.http.IPv6Prefix = c.Limiter, attributes(c.By), c.IPv6Prefix
-	c.http.Dialect, c.http.Jitter = c.Dialect, c.Jitter
-	if err := c.checkQuery(); err != nil {
-		c.wrong = &stint.Error{Problem: "the calls cannot be counted", Err: err}
+var errNotMade = &stint.Error{Problem: "the part of grpclimit is nil or a zero value", Mend: "make it with its constructor, and look at the error"}
+
+// Decide counts the call. A leaky bucket denies a call that it would delay past the
+// deadline of ctx, and does not charge it.
+func (c *Counter) Decide(ctx context.Context, call *Call) (httplimit.Answer, error) {
+	if c == nil || c.http == nil {
+		return httplimit.Answer{Binding: -1}, errNotMade
 	}
+	var room [2]string
+	keys := room[:0]
+	for i := range c.keys {
+		key, err := c.partKey(i, call)
+		if err != nil {
+			return httplimit.Answer{Binding: -1}, err
+		}
+		keys = append(keys, key)
+	}
+	return c.http.DecideKeys(ctx, c.costOf(call), keys...)
 }
 
-// attributes returns by in the terms of HTTP: the method of a call is the path of its
-// request, whose own method is always POST.
-func attributes(by []string) []string {
-	named := append([]string(nil), by...)
-	for i, name := range named {
-		if name == "method" {
-			named[i] = "path"
+// partKey returns one of the keys of a call. A key of a function gets the prefix "key:",
+// so that it cannot collide with one of an attribute.
+func (c *Counter) partKey(part int, call *Call) (string, error) {
+	if function := c.keys[part]; function != nil {
+		key, err := function(call)
+		if err != nil {
+			return "", err
+		}
+		if key != "" {
+			key = "key:" + key
+			return key, stint.ValidateKey(key)
 		}
 	}
-	return named
+	return c.http.PartKey(part, call.Request())
 }
 
-// key returns the key of a call. A key of Counter.Key gets the prefix "key:", so that
-// it cannot collide with one of an attribute.
-func (c *Counter) key(call *Call) (string, error) {
-	if c.Key != nil {
-		if key := c.Key(call); key != "" {
-			return "key:" + key, stint.ValidateKey(key)
-		}
-	}
-	if c.wrong != nil {
-		return "", c.wrong
-	}
-	return c.http.Key(call.Request())
-}
-
-func (c *Counter) cost(call *Call) int64 {
-	if c.Cost == nil {
+func (c *Counter) costOf(call *Call) int64 {
+	if c.cost == nil {
 		return 1
 	}
-	return c.Cost(call)
+	return c.cost(call)
 }

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/httplimit"
 )
 
@@ -28,28 +27,27 @@ func incoming(from string, sent ...string) *Call {
 
 func TestCounterCountsByIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
-		counter *Counter
+		options Options
 		call    *Call
 		want    string
 	}{
-		"unless said, the address":        {&Counter{}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
-		"IPv6 by its /64":                 {&Counter{}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1:2::/64"},
-		"or as set":                       {&Counter{IPv6Prefix: 48}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1::/48"},
-		"the method":                      {&Counter{By: []string{"method"}}, incoming("203.0.113.9:1"), "path:" + unaryMethod},
-		"the API key and the method":      {&Counter{By: []string{"api_key", "method"}}, incoming("203.0.113.9:1", "x-api-key", "a"), "api_key:a\x00path:" + unaryMethod},
-		"of a bearer token, by a tab":     {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "bearer\tb "), "api_key:b"},
-		"of a bearer token":               {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "Bearer b"), "api_key:b"},
-		"the address where there is none": {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
-		"other metadata":                  {&Counter{By: []string{"header:tenant"}}, incoming("203.0.113.9:1", "tenant", " t"), "header:tenant:t"},
-		"the authority":                   {&Counter{By: []string{"host"}}, incoming("203.0.113.9:1"), "host:orders.example"},
-		"a key of its own":                {&Counter{Key: func(c *Call) string { return c.Metadata("Tenant") }}, incoming("203.0.113.9:1", "tenant", "ip:203.0.113.9"), "key:ip:203.0.113.9"},
-		"or, where it is empty, as else":  {&Counter{Key: func(c *Call) string { return c.Metadata("tenant") }}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
-		"all without any, together":       {&Counter{}, incoming(""), "shared"},
-		"a peer is not to be believed":    {&Counter{}, incoming("203.0.113.9:1", "x-forwarded-for", "198.51.100.1"), "ip:203.0.113.9"},
+		"unless said, the address":        {Options{}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
+		"IPv6 by its /64":                 {Options{}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1:2::/64"},
+		"or as set":                       {Options{IPv6Prefix: 48}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1::/48"},
+		"the method":                      {Options{By: []string{"method"}}, incoming("203.0.113.9:1"), "path:" + unaryMethod},
+		"the API key and the method":      {Options{By: []string{"api_key", "method"}}, incoming("203.0.113.9:1", "x-api-key", "a"), "api_key:a\x00path:" + unaryMethod},
+		"of a bearer token, by a tab":     {Options{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "bearer\tb "), "api_key:b"},
+		"of a bearer token":               {Options{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "Bearer b"), "api_key:b"},
+		"the address where there is none": {Options{By: []string{"api_key"}}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
+		"other metadata":                  {Options{By: []string{"header:tenant"}}, incoming("203.0.113.9:1", "tenant", " t"), "header:tenant:t"},
+		"the authority":                   {Options{By: []string{"host"}}, incoming("203.0.113.9:1"), "host:orders.example"},
+		"a key of its own":                {Options{Key: func(c *Call) (string, error) { return c.Metadata("Tenant"), nil }}, incoming("203.0.113.9:1", "tenant", "ip:203.0.113.9"), "key:ip:203.0.113.9"},
+		"or, where it is empty, as else":  {Options{Key: func(c *Call) (string, error) { return c.Metadata("tenant"), nil }}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
+		"all without any, together":       {Options{}, incoming(""), "shared"},
+		"a peer is not to be believed":    {Options{}, incoming("203.0.113.9:1", "x-forwarded-for", "198.51.100.1"), "ip:203.0.113.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.counter.once.Do(c.counter.prepare)
-			if got, err := c.counter.key(c.call); got != c.want || err != nil {
+			if got, err := counting(t, fixed(t), c.options).partKey(0, c.call); got != c.want || err != nil {
 				t.Errorf("key %q, %v; want %q", got, err, c.want)
 			}
 		})
@@ -68,9 +66,7 @@ func TestSeveralValuesOfAnIdentityAreRefused(t *testing.T) {
 		"two tokens":    {"api_key", []string{"authorization", "Bearer a,b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			counter := &Counter{By: []string{c.by}}
-			counter.once.Do(counter.prepare)
-			key, err := counter.key(incoming("203.0.113.9:1", c.sent...))
+			key, err := counting(t, fixed(t), Options{By: []string{c.by}}).partKey(0, incoming("203.0.113.9:1", c.sent...))
 			if status := ErrorStatus(err); status.Code() != codes.InvalidArgument {
 				t.Errorf("key %q, %v", key, err)
 			}
@@ -79,7 +75,7 @@ func TestSeveralValuesOfAnIdentityAreRefused(t *testing.T) {
 }
 
 func TestKeyThatCannotBeIsAnInvalidArgument(t *testing.T) {
-	client := serveInMemory(t, &service{}, mustLimit(t, fixed(t), ByKey(func(c *Call) string { return c.Metadata("user-bin") })).Options())
+	client := serveInMemory(t, &service{}, mustLimit(t, fixed(t), Options{Key: func(c *Call) (string, error) { return c.Metadata("user-bin"), nil }}).Options())
 	for key, want := range map[string]codes.Code{"a\x00b": codes.InvalidArgument, "a": codes.OK} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "user-bin", key)
 		if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != want {
@@ -89,7 +85,7 @@ func TestKeyThatCannotBeIsAnInvalidArgument(t *testing.T) {
 }
 
 func TestTrustedProxySpeaksForItsClients(t *testing.T) {
-	client := serve(t, &service{}, mustLimit(t, fixed(t), Trust(netip.MustParsePrefix("127.0.0.0/8"))).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Options{Trust: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Options())
 	for n, c := range []struct {
 		client string
 		want   codes.Code
@@ -105,7 +101,7 @@ func TestTrustedProxySpeaksForItsClients(t *testing.T) {
 
 func TestCostIsWhatTheCallSays(t *testing.T) {
 	cost := func(c *Call) int64 { return int64(c.Message.(*pb.SimpleRequest).GetResponseSize()) }
-	client := serve(t, &service{}, (&Server{Decider: &Counter{Limiter: fixed(t), Cost: cost}}).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Options{Cost: cost}).Options())
 	for n, c := range []struct {
 		cost int32
 		want codes.Code
@@ -113,14 +109,6 @@ func TestCostIsWhatTheCallSays(t *testing.T) {
 		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: c.cost}); status.Code(err) != c.want {
 			t.Errorf("call %d of cost %d: %v; want %v", n, c.cost, err, c.want)
 		}
-	}
-}
-
-func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
-	c := &Counter{Limiter: new(stint.Limiter)}
-	client := serveInMemory(t, &service{}, (&Server{Decider: c}).Options())
-	if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.Internal {
-		t.Errorf("%v; want INTERNAL", err)
 	}
 }
 
@@ -134,7 +122,7 @@ func (b *byPath) Decide(_ context.Context, r *httplimit.Request) (httplimit.Answ
 
 func TestDecidersOfHTTPDecideCalls(t *testing.T) {
 	d := &byPath{}
-	client := serve(t, &service{}, (&Server{Decider: HTTP{d}}).Options())
+	client := serve(t, &service{}, asking(t, HTTP{d}, Options{}).Options())
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "sk_1")
 	if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != codes.PermissionDenied {
 		t.Fatalf("%v; want what the decider says", err)

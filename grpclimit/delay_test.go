@@ -16,7 +16,7 @@ import (
 // A call whose deadline is earlier than the end of its delay is refused at once and
 // takes no place in the queue, at a server and at both kinds of client.
 func TestDelayEndsBeforeTheDeadline(t *testing.T) {
-	tenant := func(*Call) string { return "tenant" }
+	tenant := func(*Call) (string, error) { return "tenant", nil }
 	for name, c := range map[string]struct {
 		unary func(t *testing.T, l *stint.Limiter) func(ctx context.Context) error
 		key   string
@@ -24,7 +24,7 @@ func TestDelayEndsBeforeTheDeadline(t *testing.T) {
 	}{
 		"server": {func(t *testing.T, l *stint.Limiter) func(ctx context.Context) error {
 			t.Helper()
-			s := mustLimit(t, l, ByKey(tenant))
+			s := mustLimit(t, l, Options{Key: tenant})
 			return func(ctx context.Context) error {
 				_, err := s.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod}, func(context.Context, any) (any, error) { return struct{}{}, nil })
 				return err
@@ -32,12 +32,12 @@ func TestDelayEndsBeforeTheDeadline(t *testing.T) {
 		}, "key:tenant", codes.ResourceExhausted},
 		"client that refuses": {func(t *testing.T, l *stint.Limiter) func(ctx context.Context) error {
 			t.Helper()
-			call := caller(t, &Client{Limiter: l, Refuse: true, Key: func(context.Context, string, string) string { return "tenant" }})
+			call := caller(t, sending(t, l, ClientOptions{Refuse: true, Key: func(context.Context, string, string) (string, error) { return "tenant", nil }}))
 			return func(ctx context.Context) error { _, err := call(ctx); return err }
 		}, "tenant", codes.ResourceExhausted},
 		"client that waits": {func(t *testing.T, l *stint.Limiter) func(ctx context.Context) error {
 			t.Helper()
-			call := caller(t, &Client{Limiter: l, Key: func(context.Context, string, string) string { return "tenant" }})
+			call := caller(t, sending(t, l, ClientOptions{Key: func(context.Context, string, string) (string, error) { return "tenant", nil }}))
 			return func(ctx context.Context) error { _, err := call(ctx); return err }
 		}, "tenant", codes.DeadlineExceeded},
 	} {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -31,7 +33,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limited, err := grpclimit.Limit(limiter)
+	limited, err := grpclimit.Limit(limiter, grpclimit.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,10 +49,10 @@ func Example() {
 
 // This server counts calls by a key that a function returns: the tenant in the
 // metadata.
-func ExampleByKey() {
+func ExampleLimit_key() {
 	limiter := newLimiter("tenants", stint.Spec{Limit: 1, Window: time.Minute})
-	tenant := func(c *grpclimit.Call) string { return c.Metadata("x-tenant") }
-	limited, err := grpclimit.Limit(limiter, grpclimit.ByKey(tenant))
+	tenant := func(c *grpclimit.Call) (string, error) { return c.Metadata("x-tenant"), nil }
+	limited, err := grpclimit.Limit(limiter, grpclimit.Options{Key: tenant})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -75,44 +77,114 @@ func ExampleByKey() {
 	// b OK
 }
 
-// This example uses most settings: API keys of a trusted proxy's clients, counts by
-// method, calls that cost their size, a limit of their own for stream messages, and
-// calls that pass when no decision can be made.
-func ExampleServer() {
-	weight := func(c *grpclimit.Call) int64 {
-		switch r := c.Message.(type) {
-		case nil: // the stream opens
-			return 1
-		case *healthpb.HealthCheckRequest:
+// A user may make two calls a minute, and all users of a tenant together three. A call is
+// charged under both keys or under neither.
+func ExampleLimit_joint() {
+	store := stint.NewMemory(stint.MemoryOptions{})
+	users, err := stint.NewLimiter(store, "users", stint.MustParseLimit("2/m"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	tenants, err := stint.NewLimiter(store, "tenants", stint.MustParseLimit("3/m"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	both, err := stint.Join(users, tenants)
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, err := grpclimit.Limit(both, grpclimit.Options{
+		Parts: []grpclimit.Part{{By: []string{"api_key"}}, {By: []string{"header:x-tenant"}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := connect(grpc.NewServer(limited.Options()...))
+	defer stop()
+	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "x-api-key", user, "x-tenant", "acme")
+		_, err := client.Check(ctx, &healthpb.HealthCheckRequest{})
+		fmt.Println(user, status.Code(err))
+	}
+	// Output:
+	// ann OK
+	// ann OK
+	// ann ResourceExhausted
+	// bob OK
+	// bob ResourceExhausted
+}
+
+// This example uses most options: API keys of a trusted proxy's clients, counts by
+// method, calls that cost their size, a limit of their own for stream messages, errors
+// that are logged, and calls that pass when no decision can be made.
+func ExampleOptions() {
+	messages, err := grpclimit.NewCounter(newLimiter("messages", stint.Spec{Limit: 10, Window: time.Second}), grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, err := grpclimit.Limit(newLimiter("weight", stint.Spec{Limit: 1000, Window: time.Hour}), grpclimit.Options{
+		By: []string{"api_key", "method"},
+		Cost: func(c *grpclimit.Call) int64 {
+			r, _ := c.Message.(*healthpb.HealthCheckRequest) // nil when a stream opens
 			return 1 + int64(len(r.GetService()))
-		}
-		return 1
-	}
-	s := &grpclimit.Server{
-		Decider: &grpclimit.Counter{
-			Limiter: newLimiter("weight", stint.Spec{Limit: 1000, Window: time.Hour}),
-			By:      []string{"api_key", "method"},
-			Cost:    weight,
-			Dialect: httplimit.IETF,
-			Jitter:  0.2,
 		},
-		Messages: &grpclimit.Counter{Limiter: newLimiter("messages", stint.Spec{Limit: 10, Window: time.Second})},
-		Identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
-		OnError:  func(_ *grpclimit.Call, err error) error { log.Print(err); return nil },
+		Dialect:        httplimit.IETF,
+		Jitter:         0.2,
+		MessageDecider: messages,
+		Trust:          []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Logger:         slog.Default(),
+		OnError:        func(*grpclimit.Call, error) error { return nil },
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
-	client, stop := connect(grpc.NewServer(s.Options()...))
+	client, stop := connect(grpc.NewServer(limited.Options()...))
 	defer stop()
 	var header metadata.MD
-	_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Header(&header))
+	_, err = client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Header(&header))
 	fmt.Println(status.Code(err), header.Get("ratelimit-policy"), header.Get("ratelimit"))
 	// Output: OK ["weight";q=1000;w=3600] ["weight";r=999;t=4]
 }
 
+// A decider chooses the limiter of a call: here by the method.
+func ExampleNew() {
+	reads, err := grpclimit.NewCounter(newLimiter("reads", stint.Spec{Limit: 2, Window: time.Minute}), grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	writes, err := grpclimit.NewCounter(newLimiter("writes", stint.Spec{Limit: 1, Window: time.Minute}), grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, err := grpclimit.New(grpclimit.DeciderFunc(func(ctx context.Context, c *grpclimit.Call) (httplimit.Answer, error) {
+		if strings.HasSuffix(c.Method, "/Check") {
+			return reads.Decide(ctx, c)
+		}
+		return writes.Decide(ctx, c)
+	}), grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := connect(grpc.NewServer(limited.Options()...))
+	defer stop()
+	for range 3 {
+		_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
+
 // This client sends at most two calls a minute, and refuses further calls instead of
 // delaying them.
-func ExampleClient() {
+func ExampleNewClient() {
 	limiter := newLimiter("ours", stint.Spec{Limit: 2, Window: time.Minute})
-	c := &grpclimit.Client{Limiter: limiter, Refuse: true}
+	c, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Refuse: true})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	client, stop := connect(grpc.NewServer(), c.Options()...)
 	defer stop()

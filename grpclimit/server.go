@@ -2,33 +2,87 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/netip"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/internal/errlog"
 )
 
-// Server asks a decider before it passes a call to its handler. Its fields must not
-// change once it is in use.
+// Server asks a decider before it passes a call to its handler. Make one with [Limit] or
+// [New]: a nil or zero Server fails every call with INTERNAL. It is safe for concurrent
+// use.
 type Server struct {
-	// Decider decides each unary call, and each stream when it opens. Nil allows all
-	// of them.
-	Decider Decider
-	// Messages decides each message that a client sends on a client stream, in
-	// addition to Decider. A denied message ends the stream. Nil allows all of them.
-	Messages Decider
-	// Identity says how the client of a call is identified.
-	Identity httplimit.Identity
-	// Clock returns the current time for metadata. Defaults to time.Now.
-	Clock func() time.Time
-	// OnError returns the error of a call that could not be decided. It may log err,
-	// and return nil to let the call pass, unless its token is rejected. Defaults to
-	// [ErrorStatus].
-	OnError func(c *Call, err error) error
+	decider  Decider // of calls; nil allows all of them
+	messages Decider // of messages on client streams; nil allows all of them
+	identity httplimit.Identity
+	onDenied func(c *Call, a *httplimit.Answer, denial *status.Status) error
+	onError  func(c *Call, err error) error
+	log      *errlog.Log
+	now      func() time.Time
+}
+
+// Limit returns interceptors that count calls under a limiter, by the address of the
+// client unless an option says otherwise. It is shorthand for [NewCounter] and [New]. The
+// error reports a limiter without limits, or an option that is wrong.
+func Limit[L httplimit.Limiter](limiter L, o Options) (*Server, error) {
+	c, err := NewCounter(limiter, o)
+	if err != nil {
+		return nil, err
+	}
+	return newServer(c, &o)
+}
+
+// New returns interceptors that ask a decider, such as an [HTTP] of a rule set. With a
+// MessageDecider the decider may be nil: all calls then pass, and their messages are
+// decided. The error reports a missing decider, or an option that is wrong or that is for
+// counters.
+func New(d Decider, o Options) (*Server, error) {
+	if err := o.refuseCounting(); err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	return newServer(d, &o)
+}
+
+func newServer(d Decider, o *Options) (*Server, error) {
+	s := &Server{decider: d, messages: o.MessageDecider, identity: o.Identity, onDenied: o.OnDenied, onError: o.OnError, now: o.Clock}
+	s.identity.Clients.Trusted = slices.Concat(s.identity.Clients.Trusted, o.Trust)
+	if o.Messages && s.messages == nil {
+		s.messages = d
+	}
+	err := s.identity.Validate()
+	for _, d := range []Decider{s.decider, s.messages} {
+		err = errors.Join(err, checkDecider(d, &s.identity))
+	}
+	if s.decider == nil && s.messages == nil {
+		err = errors.Join(err, errors.New("the decider is nil (use Limit for a limiter)"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.log = errlog.New(o.Logger, "the rate limit of a call could not be checked", s.now)
+	return s, nil
+}
+
+func checkDecider(d Decider, id *httplimit.Identity) error {
+	c, ok := d.(*Counter)
+	switch {
+	case !ok:
+		return nil
+	case c == nil || c.http == nil:
+		return errNotMade
+	case c.claims && id.Tokens == nil:
+		return errors.New("claims: no token can be verified (set Identity.Tokens to a verifier, such as one of package jwtverify)")
+	}
+	return nil
 }
 
 // Options returns both interceptors as server options. They run after interceptors
@@ -41,7 +95,10 @@ func (s *Server) Options() []grpc.ServerOption {
 // here; if its context ends first, Unary does not call handler. A [Counter] denies a
 // call that it would delay past its deadline.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if err := s.admitCall(&Call{Method: info.FullMethod, Message: req, ctx: ctx, identity: &s.Identity}); err != nil {
+	if !s.made() {
+		return nil, ErrorStatus(errNotMade).Err()
+	}
+	if err := s.admitCall(&Call{Method: info.FullMethod, Message: req, ctx: ctx, identity: &s.identity}); err != nil {
 		return nil, err
 	}
 	return handler(ctx, req)
@@ -49,15 +106,21 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 // Stream is a [grpc.StreamServerInterceptor]; see Unary.
 func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	c := Call{Method: info.FullMethod, ctx: stream.Context(), identity: &s.Identity}
+	if !s.made() {
+		return ErrorStatus(errNotMade).Err()
+	}
+	c := Call{Method: info.FullMethod, ctx: stream.Context(), identity: &s.identity}
 	if err := s.admitCall(&c); err != nil {
 		return err
 	}
-	if s.Messages != nil && info.IsClientStream {
+	if s.messages != nil && info.IsClientStream {
 		stream = &countedStream{ServerStream: stream, server: s, call: c}
 	}
 	return handler(srv, stream)
 }
+
+// made reports whether the server came from Limit or New.
+func (s *Server) made() bool { return s != nil && (s.decider != nil || s.messages != nil) }
 
 // countedStream counts the messages that a client sends. RecvMsg is for one goroutine.
 type countedStream struct {
@@ -85,10 +148,10 @@ func (s *countedStream) RecvMsg(m any) error {
 // admitCall decides a call and sends the client its limits as header metadata, unless
 // none applied.
 func (s *Server) admitCall(c *Call) error {
-	if s.Decider == nil {
+	if s.decider == nil {
 		return s.rejectToken(c)
 	}
-	answer, err := s.decide(c, s.Decider)
+	answer, err := s.decide(c, s.decider)
 	if err != nil {
 		return err
 	}
@@ -101,7 +164,7 @@ func (s *Server) admitCall(c *Call) error {
 // admitMessage decides a message. It sends no metadata, because a stream has one
 // header.
 func (s *Server) admitMessage(c *Call) error {
-	answer, err := s.decide(c, s.Messages)
+	answer, err := s.decide(c, s.messages)
 	if err != nil {
 		return err
 	}
@@ -111,6 +174,10 @@ func (s *Server) admitMessage(c *Call) error {
 // decide returns an error for a call or message that may not pass.
 func (s *Server) decide(c *Call, d Decider) (httplimit.Answer, error) {
 	answer, err := d.Decide(c.ctx, c)
+	s.log.Note(c.ctx, err)
+	if c.request != nil {
+		s.log.Note(c.ctx, c.request.VerifierError())
+	}
 	switch {
 	case err != nil:
 		answer = httplimit.Answer{Binding: -1}
@@ -118,81 +185,46 @@ func (s *Server) decide(c *Call, d Decider) (httplimit.Answer, error) {
 			return answer, err
 		}
 	case !answer.Allowed():
-		return answer, s.refuse(c, &answer)
+		if err := s.refuse(c, answer); err != nil {
+			return answer, err
+		}
 	}
 	return answer, s.rejectToken(c)
 }
 
-// refuse sends the metadata of a denial as trailers. Without a header the response is
-// one frame (trailers-only), which is what allows a client to retry.
-func (s *Server) refuse(c *Call, a *httplimit.Answer) error {
-	d := newDenial(a, c.Method)
-	trailer := fields(a, s.now())
+// refuse returns the error of a denial, or nil if the call passes nevertheless. It sends
+// the metadata of a denial as trailers. Without a header the response is one frame
+// (trailers-only), which is what allows a client to retry.
+func (s *Server) refuse(c *Call, a httplimit.Answer) error {
+	d := newDenial(&a, c.Method)
+	denial := d.status()
+	err := denial.Err()
+	if s.onDenied != nil {
+		err = s.onDenied(c, &a, denial)
+	}
+	if err == nil {
+		return nil
+	}
+	trailer := fields(&a, s.now())
 	trailer.Set(pushbackField, d.pushback())
 	_ = grpc.SetTrailer(c.ctx, trailer) // fails only outside a server
-	return d.status().Err()
+	return err
 }
 
 func (s *Server) fail(c *Call, err error) error {
-	if s.OnError == nil {
+	if s.onError == nil {
 		return ErrorStatus(err).Err()
 	}
-	return s.OnError(c, err)
+	return s.onError(c, err)
 }
 
+// rejectToken returns the error of a call that must not pass because of its token.
 func (s *Server) rejectToken(c *Call) error {
-	if s.Identity.Tokens == nil {
+	if s.identity.Tokens == nil {
 		return nil
 	}
 	if err := c.Request().TokenError(); err != nil {
 		return ErrorStatus(err).Err()
 	}
 	return nil
-}
-
-func (s *Server) now() time.Time {
-	if s.Clock == nil {
-		return time.Now()
-	}
-	return s.Clock()
-}
-
-// Option changes what [Limit] does.
-type Option func(s *Server, c *Counter)
-
-// By counts by these attributes in place of the client's address; see [Counter.By].
-func By(attributes ...string) Option {
-	return func(_ *Server, c *Counter) { c.By = attributes }
-}
-
-// ByKey counts by the key that a function returns for each call; see [Counter.Key].
-func ByKey(key func(c *Call) string) Option {
-	return func(_ *Server, c *Counter) { c.Key = key }
-}
-
-// Trust makes Limit believe the forwarding headers of these proxies; see
-// [httplimit.Clients].
-func Trust(proxies ...netip.Prefix) Option {
-	return func(s *Server, _ *Counter) { s.Identity.Clients.Trusted = proxies }
-}
-
-// Messages also counts each message of a client stream; see [Server.Messages].
-func Messages() Option {
-	return func(s *Server, c *Counter) { s.Messages = c }
-}
-
-// Limit returns interceptors that count calls under a limiter, by the client's address
-// unless an option says otherwise. It is shorthand for a [Server] whose decider is a
-// [Counter]; use these types for all other settings. The error reports a limiter
-// without limits, or an attribute that calls do not have.
-func Limit(limiter *stint.Limiter, opts ...Option) (*Server, error) {
-	c := &Counter{Limiter: limiter}
-	s := &Server{Decider: c}
-	for _, opt := range opts {
-		opt(s, c)
-	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("grpclimit: %w", err)
-	}
-	return s, nil
 }

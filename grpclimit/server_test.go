@@ -42,7 +42,7 @@ func first(md metadata.MD, name string) string {
 
 func TestCallsOverTheLimitDoNotReachTheHandler(t *testing.T) {
 	served := make(chan string, 10)
-	client := serve(t, &service{served: served}, (&Server{Decider: &Counter{Limiter: fixed(t)}, Clock: func() time.Time { return testNow }}).Options())
+	client := serve(t, &service{served: served}, mustLimit(t, fixed(t), Options{Clock: func() time.Time { return testNow }}).Options())
 	for n, want := range []string{"1", "0"} {
 		var header metadata.MD
 		_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Header(&header))
@@ -77,7 +77,7 @@ func TestCallsOverTheLimitDoNotReachTheHandler(t *testing.T) {
 }
 
 func TestViolationsAreTheLimitsThatDenied(t *testing.T) {
-	client := serve(t, &service{}, mustLimit(t, fixed(t, stint.Spec{Name: "minute", Limit: 1, Window: time.Minute}, stint.Spec{Name: "hour", Limit: 5, Window: time.Hour})).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t, stint.Spec{Name: "minute", Limit: 1, Window: time.Minute}, stint.Spec{Name: "hour", Limit: 5, Window: time.Hour}), Options{}).Options())
 	_, _ = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	if _, quota := details(err); len(quota.GetViolations()) != 1 || quota.GetViolations()[0].GetSubject() != "orders/minute" {
@@ -86,7 +86,7 @@ func TestViolationsAreTheLimitsThatDenied(t *testing.T) {
 }
 
 func TestCostThatNeverFitsIsNotToBeRetried(t *testing.T) {
-	client := serve(t, &service{}, (&Server{Decider: &Counter{Limiter: fixed(t), Cost: func(*Call) int64 { return 3 }}}).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Options{Cost: func(*Call) int64 { return 3 }}).Options())
 	var trailer metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
 	retry, quota := details(err)
@@ -143,7 +143,7 @@ func TestClientsRetryAfterTheAnnouncedTime(t *testing.T) {
 				asked <- time.Now()
 				return handler(ctx, req)
 			}
-			s := &Server{Decider: &Counter{Limiter: limiter(t, clock, stint.Spec{Limit: 1, Window: window}), Cost: func(*Call) int64 { return c.cost }}}
+			s := mustLimit(t, limiter(t, clock, stint.Spec{Limit: 1, Window: window}), Options{Cost: func(*Call) int64 { return c.cost }})
 			client := serve(t, &service{}, append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(count)}, s.Options()...), grpc.WithDefaultServiceConfig(policy))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -182,7 +182,7 @@ func TestJitterOfAnEndlessWait(t *testing.T) {
 }
 
 func TestListedClientsAreForbidden(t *testing.T) {
-	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Listed: true, Binding: -1}}}).Options())
+	client := serve(t, &service{}, asking(t, answers{answer: httplimit.Answer{Listed: true, Binding: -1}}, Options{}).Options())
 	var trailer metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
 	if status.Code(err) != codes.PermissionDenied || first(trailer, pushbackField) != "-1" {
@@ -192,7 +192,7 @@ func TestListedClientsAreForbidden(t *testing.T) {
 
 func TestClosedRuleIsUnavailableUntilTheNextProbe(t *testing.T) {
 	closed := httplimit.Answer{Unavailable: true, Decision: stint.Decision{Degraded: true, RetryAfter: 250 * time.Millisecond}, Binding: -1}
-	client := serve(t, &service{}, (&Server{Decider: answers{answer: closed}}).Options())
+	client := serve(t, &service{}, asking(t, answers{answer: closed}, Options{}).Options())
 	var trailer metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
 	retry, quota := details(err)
@@ -203,7 +203,7 @@ func TestClosedRuleIsUnavailableUntilTheNextProbe(t *testing.T) {
 }
 
 func TestDegradedCallsPassAndSaySo(t *testing.T) {
-	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Decision: stint.Decision{Allowed: true, Degraded: true}, Binding: -1}}}).Options())
+	client := serve(t, &service{}, asking(t, answers{answer: httplimit.Answer{Decision: stint.Decision{Allowed: true, Degraded: true}, Binding: -1}}, Options{}).Options())
 	var header metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Header(&header))
 	if err != nil || first(header, "x-ratelimit-policy") != "degraded" || first(header, "x-ratelimit-remaining") != "-1" {
@@ -226,7 +226,7 @@ func TestCallsWithoutADecisionFailByTheirCause(t *testing.T) {
 		{errors.New("redis-7.internal: odd"), codes.Internal},
 		{status.Error(codes.Aborted, "as the decider says"), codes.Aborted},
 	} {
-		client := serveInMemory(t, &service{}, (&Server{Decider: answers{err: c.err}}).Options())
+		client := serveInMemory(t, &service{}, asking(t, answers{err: c.err}, Options{}).Options())
 		_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		s := status.Convert(err)
 		if s.Code() != c.want || len(s.Message()) == 0 || s.Message() == c.err.Error() && c.want != codes.InvalidArgument {
@@ -240,7 +240,7 @@ func TestCallsWithoutADecisionFailByTheirCause(t *testing.T) {
 
 func TestOnErrorMayLetPass(t *testing.T) {
 	var failed error
-	s := &Server{Decider: answers{err: errors.New("no store")}, OnError: func(_ *Call, err error) error { failed = err; return nil }}
+	s := asking(t, answers{err: errors.New("no store")}, Options{OnError: func(_ *Call, err error) error { failed = err; return nil }})
 	client := serveInMemory(t, &service{}, s.Options())
 	if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); err != nil || failed == nil {
 		t.Errorf("%v, %v", err, failed)
@@ -255,13 +255,13 @@ func (noToken) VerifyToken(context.Context, string) (map[string]any, error) {
 }
 
 func TestTokenThatCannotBeVerifiedIsUnauthenticated(t *testing.T) {
-	s := &Server{
-		Identity: httplimit.Identity{Tokens: noToken{}, RejectInvalidTokens: true},
-		OnError:  func(*Call, error) error { return nil },
+	o := Options{
+		Identity:       httplimit.Identity{Tokens: noToken{}, RejectInvalidTokens: true},
+		OnError:        func(*Call, error) error { return nil },
+		MessageDecider: answers{answer: pass()},
 	}
 	for name, decider := range map[string]Decider{"decided": answers{answer: pass()}, "not decided": nil, "no decision": answers{err: errors.New("no store")}} {
-		s.Decider = decider
-		client := serveInMemory(t, &service{}, s.Options())
+		client := serveInMemory(t, &service{}, asking(t, decider, o).Options())
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer forged")
 		if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != codes.Unauthenticated {
 			t.Errorf("%s: %v; want UNAUTHENTICATED", name, err)
@@ -275,7 +275,7 @@ func TestTokenThatCannotBeVerifiedIsUnauthenticated(t *testing.T) {
 func TestLeakyBucketDelaysCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now
-		s := mustLimit(t, limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5}))
+		s := mustLimit(t, limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5}), Options{})
 		handler := func(context.Context, any) (any, error) { return "served", nil }
 		call := func(ctx context.Context) (time.Duration, any, error) {
 			start := time.Now()

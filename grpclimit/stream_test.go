@@ -19,7 +19,7 @@ import (
 
 func TestStreamsCountWhenTheyOpen(t *testing.T) {
 	served := make(chan string, 20)
-	client := serve(t, &service{served: served}, mustLimit(t, fixed(t)).Options())
+	client := serve(t, &service{served: served}, mustLimit(t, fixed(t), Options{}).Options())
 	for range 2 {
 		stream := open(t.Context(), t, client)
 		for range 3 {
@@ -47,7 +47,7 @@ func TestStreamsCountWhenTheyOpen(t *testing.T) {
 func TestMessagesCountWhereThatIsAsked(t *testing.T) {
 	for name, goesOn := range map[string]bool{"a handler that ends": false, "a handler that reads on": true} {
 		served := make(chan string, 20)
-		s := &Server{Messages: &Counter{Limiter: fixed(t)}}
+		s := asking(t, nil, Options{MessageDecider: counting(t, fixed(t), Options{})})
 		client := serve(t, &service{served: served, goesOn: goesOn}, s.Options())
 		stream := open(t.Context(), t, client)
 		for range 2 {
@@ -67,7 +67,7 @@ func TestMessagesCountWhereThatIsAsked(t *testing.T) {
 }
 
 func TestOneMessageFromTheClientIsTheCallItself(t *testing.T) {
-	client := serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Options{Messages: true}).Options())
 	for n, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
 		stream, err := client.StreamingOutputCall(t.Context(), &pb.StreamingOutputCallRequest{})
 		if err != nil {
@@ -80,7 +80,7 @@ func TestOneMessageFromTheClientIsTheCallItself(t *testing.T) {
 }
 
 func TestStreamAndItsMessagesShareTheLimiter(t *testing.T) {
-	client := serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Options{Messages: true}).Options())
 	stream := open(t.Context(), t, client)
 	if err := echo(stream); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func (s *sent) SetTrailer(metadata.MD)      {}
 func TestLeakyBucketPacesMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now
-		s := &Server{Messages: &Counter{Limiter: limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 5})}}
+		s := asking(t, nil, Options{MessageDecider: counting(t, limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 5}), Options{})})
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second-1)
 		defer cancel()

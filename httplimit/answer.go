@@ -111,6 +111,15 @@ func (a *Answer) retrySeconds() int64 {
 	return a.retry
 }
 
+// RetryAfter returns how long a denied client should wait, as Retry-After reports it: in
+// whole seconds, with jitter. It is 0 if the request was not denied, or if no wait helps.
+func (a *Answer) RetryAfter() time.Duration {
+	if s := a.retrySeconds(); s < int64(stint.Never/time.Second) {
+		return time.Duration(s) * time.Second
+	}
+	return stint.Never
+}
+
 // resetAt returns the time at which the key is as if never used, in Unix seconds
 // rounded up. It counts from the time of the decision rather than from now: otherwise
 // a window that ends on a whole second would be reported one second late.

@@ -26,6 +26,16 @@ const (
 	Forwarded
 )
 
+var forwardedByNames = [...]string{"either", "x-forwarded-for", "forwarded"}
+
+// String returns the name of the header in lower case, or "either".
+func (f ForwardedBy) String() string {
+	if int(f) < len(forwardedByNames) {
+		return forwardedByNames[f]
+	}
+	return fmt.Sprintf("forwarded-by(%d)", uint8(f))
+}
+
 // Clients finds the client address of a request. The zero value trusts no proxy: the
 // client is the peer of the connection.
 //
@@ -61,6 +71,18 @@ func (c *Clients) Addr(r *http.Request) netip.Addr {
 
 // TrustsPeer reports whether the peer of the request is a trusted proxy.
 func (c *Clients) TrustsPeer(r *http.Request) bool { return c.trusts(peerOf(r)) }
+
+func (c *Clients) validate() error {
+	for _, p := range c.Trusted {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			return fmt.Errorf("trusted proxies: %v matches nothing (use ParsePrefixes)", p)
+		}
+	}
+	if int(c.Header) >= len(forwardedByNames) {
+		return fmt.Errorf("trusted proxies: the header %v is unknown (use EitherHeader, XForwardedFor or Forwarded)", c.Header)
+	}
+	return nil
+}
 
 func peerOf(r *http.Request) netip.Addr {
 	peer, _ := parseHop(r.RemoteAddr)

@@ -12,28 +12,27 @@ import (
 
 func TestCounterCountsByIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
-		counter *Counter
+		options Options
 		peer    string
 		headers []string
 		target  string
 		want    string
 	}{
-		"unless said, the address":         {&Counter{}, "203.0.113.9:1", nil, "/", "ip:203.0.113.9"},
-		"IPv6 by its /64":                  {&Counter{}, "[2001:db8:1:2:3:4:5:6]:1", nil, "/", "ip:2001:db8:1:2::/64"},
-		"or as set":                        {&Counter{IPv6Prefix: 48}, "[2001:db8:1:2:3:4:5:6]:1", nil, "/", "ip:2001:db8:1::/48"},
-		"or whole":                         {&Counter{IPv6Prefix: 128}, "[2001:db8::6]:1", nil, "/", "ip:2001:db8::6/128"},
-		"a prefix that cannot be is 64":    {&Counter{IPv6Prefix: 129}, "[2001:db8::6]:1", nil, "/", "ip:2001:db8::/64"},
-		"the API key":                      {&Counter{By: []string{"api_key"}}, "203.0.113.9:1", []string{"X-API-Key: a"}, "/", "api_key:a"},
-		"the address where there is none":  {&Counter{By: []string{"api_key"}}, "203.0.113.9:1", nil, "/", "ip:203.0.113.9"},
-		"an API key is never an address":   {&Counter{By: []string{"api_key"}}, "203.0.113.9:1", []string{"X-API-Key: ip:203.0.113.9"}, "/", "api_key:ip:203.0.113.9"},
-		"several together":                 {&Counter{By: []string{"ip", "path"}}, "[2001:db8::6]:1", nil, "/v1//%6Frders/", "ip:2001:db8::/64\x00path:/v1/orders"},
-		"the address where one is missing": {&Counter{By: []string{"path", "api_key"}}, "203.0.113.9:1", nil, "/", "ip:203.0.113.9"},
-		"all without any, together":        {&Counter{By: []string{"api_key"}}, "@", nil, "/", "shared"},
+		"unless said, the address":         {Options{}, "203.0.113.9:1", nil, "/", "ip:203.0.113.9"},
+		"IPv6 by its /64":                  {Options{}, "[2001:db8:1:2:3:4:5:6]:1", nil, "/", "ip:2001:db8:1:2::/64"},
+		"or as set":                        {Options{IPv6Prefix: 48}, "[2001:db8:1:2:3:4:5:6]:1", nil, "/", "ip:2001:db8:1::/48"},
+		"or whole":                         {Options{IPv6Prefix: 128}, "[2001:db8::6]:1", nil, "/", "ip:2001:db8::6/128"},
+		"the API key":                      {Options{By: []string{"api_key"}}, "203.0.113.9:1", []string{"X-API-Key: a"}, "/", "api_key:a"},
+		"the address where there is none":  {Options{By: []string{"api_key"}}, "203.0.113.9:1", nil, "/", "ip:203.0.113.9"},
+		"an API key is never an address":   {Options{By: []string{"api_key"}}, "203.0.113.9:1", []string{"X-API-Key: ip:203.0.113.9"}, "/", "api_key:ip:203.0.113.9"},
+		"several together":                 {Options{By: []string{"ip", "path"}}, "[2001:db8::6]:1", nil, "/v1//%6Frders/", "ip:2001:db8::/64\x00path:/v1/orders"},
+		"the address where one is missing": {Options{By: []string{"path", "api_key"}}, "203.0.113.9:1", nil, "/", "ip:203.0.113.9"},
+		"all without any, together":        {Options{By: []string{"api_key"}}, "@", nil, "/", "shared"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("GET", c.target, nil)
 			r.RemoteAddr, r.Header = c.peer, from("", c.headers...).Header
-			if got, err := c.counter.Key(NewRequest(r, nil)); got != c.want || err != nil {
+			if got, err := counting(t, fixed(t), c.options).PartKey(0, NewRequest(r, nil)); got != c.want || err != nil {
 				t.Errorf("key %q, %v; want %q", got, err, c.want)
 			}
 		})
@@ -41,7 +40,7 @@ func TestCounterCountsByIdentity(t *testing.T) {
 }
 
 func TestKeyThatCannotBeIsABadRequest(t *testing.T) {
-	handler := mustLimit(t, fixed(t), By("query:user"))(http.NotFoundHandler())
+	handler := mustLimit(t, fixed(t), Options{By: []string{"query:user"}}).Wrap(http.NotFoundHandler())
 	if w := request(handler, "/?user=a%00b"); w.Code != 400 {
 		t.Errorf("a control character: %d; want 400", w.Code)
 	}
@@ -50,8 +49,7 @@ func TestKeyThatCannotBeIsABadRequest(t *testing.T) {
 func TestOfSeveralLimitsTheDecidingOneAnswers(t *testing.T) {
 	limiter := fixed(t, stint.Spec{Name: "minute", Limit: 2, Window: time.Minute},
 		stint.Spec{Name: "hour", Limit: 3, Window: time.Hour})
-	m := &Middleware{Decider: &Counter{Limiter: limiter, Dialect: IETF}}
-	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := mustLimit(t, limiter, Options{Dialect: IETF}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for n, want := range []string{`"orders/minute";r=1;t=30`, `"orders/minute";r=0;t=30`, `"orders/minute";r=0;t=30`} {
 		h := request(handler, "/").Header()
 		if got := h.Get("RateLimit"); got != want {
@@ -65,7 +63,7 @@ func TestOfSeveralLimitsTheDecidingOneAnswers(t *testing.T) {
 
 func TestPoliciesThatDenyAreMarked(t *testing.T) {
 	limiter := fixed(t, stint.Spec{Name: "minute", Limit: 1, Window: time.Minute}, stint.Spec{Name: "hour", Limit: 5, Window: time.Hour})
-	c := &Counter{Limiter: limiter, Cost: func(*http.Request) int64 { return 1 }}
+	c := counting(t, limiter, Options{Cost: func(*Request) int64 { return 1 }})
 	var a Answer
 	for range 2 {
 		var err error
@@ -79,11 +77,11 @@ func TestPoliciesThatDenyAreMarked(t *testing.T) {
 }
 
 func TestCostIsWhatTheRequestSays(t *testing.T) {
-	c := &Counter{Limiter: fixed(t), Cost: func(r *http.Request) int64 { return r.ContentLength }}
+	m := mustLimit(t, fixed(t), Options{Cost: func(r *Request) int64 { return r.ContentLength }})
 	for cost, want := range map[int64]int{-1: 400, 0: 200, 2: 200, 3: 429} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 		r.ContentLength = cost
-		(&Middleware{Decider: c}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+		m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("cost %d: %d; want %d", cost, w.Code, want)
 		}
@@ -93,16 +91,8 @@ func TestCostIsWhatTheRequestSays(t *testing.T) {
 	}
 }
 
-func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
-	c := &Counter{Limiter: new(stint.Limiter)}
-	handler := (&Middleware{Decider: c}).Wrap(http.NotFoundHandler())
-	if w := request(handler, "/"); w.Code != 500 {
-		t.Errorf("status %d; want 500", w.Code)
-	}
-}
-
 func TestTrustedProxySpeaksForItsClients(t *testing.T) {
-	handler := mustLimit(t, fixed(t), Trust(netip.MustParsePrefix("192.0.2.0/24")))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := mustLimit(t, fixed(t), Options{Trust: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for n, c := range []struct {
 		client string
 		want   int
@@ -130,13 +120,13 @@ func BenchmarkMiddleware(b *testing.B) {
 		decider Decider
 	}{
 		{"no limit applies", answers{answer: pass()}},
-		{"one limit by ip", &Counter{Limiter: fixed(b, second)}},
-		{"one limit by api key", &Counter{Limiter: fixed(b, second), By: []string{"api_key"}}},
-		{"two limits by ip", &Counter{Limiter: fixed(b, second, hour)}},
+		{"one limit by ip", counting(b, fixed(b, second), Options{})},
+		{"one limit by api key", counting(b, fixed(b, second), Options{By: []string{"api_key"}})},
+		{"two limits by ip", counting(b, fixed(b, second, hour), Options{})},
 		{"denied", answers{answer: Answer{Decision: denied(), Policies: []Policy{orders(b)}}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			handler := (&Middleware{Decider: c.decider}).Wrap(nothing)
+			handler := asking(b, c.decider, Options{}).Wrap(nothing)
 			r := httptest.NewRequest("GET", "/v1/orders", nil)
 			r.Header.Set("Authorization", "Bearer sk_prod_0001")
 			w := &discard{h: http.Header{}}

@@ -23,7 +23,7 @@ func TestDelayEndsBeforeTheDeadline(t *testing.T) {
 					limits = append(limits, compile(t, s))
 				}
 				limiter, start := over(t, stint.NewMemory(stint.MemoryOptions{}), limits...), time.Now()
-				handler := mustLimit(t, limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+				handler := mustLimit(t, limiter, Options{}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 				if d, err := limiter.AllowN(t.Context(), "ip:192.0.2.1", 5); err != nil || !d.Allowed {
 					t.Fatal(d, err)
 				}

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/errlog"
 )
 
 // Decider decides a request. It must be safe for concurrent use, and must not keep the
@@ -19,101 +18,182 @@ type Decider interface {
 	Decide(ctx context.Context, r *Request) (Answer, error)
 }
 
-// Middleware asks a decider before it passes a request on. Its fields must not change
-// once it is in use.
+// DeciderFunc is a function as a [Decider].
+type DeciderFunc func(ctx context.Context, r *Request) (Answer, error)
+
+// Decide calls the function.
+func (f DeciderFunc) Decide(ctx context.Context, r *Request) (Answer, error) { return f(ctx, r) }
+
+// Middleware asks a decider before it passes a request on. Make one with [Limit] or [New]:
+// a nil or zero Middleware answers every request with 500. It is safe for concurrent use.
 type Middleware struct {
-	// Decider decides; required.
-	Decider Decider
-	// Identity says how the client of a request is identified.
-	Identity Identity
-	// Clock returns the current time for headers and bodies. Defaults to time.Now.
-	Clock func() time.Time
-	// OnError answers a request that could not be decided. It may log err, and call
-	// next to let the request pass; a request with a [Request.TokenError] is answered
-	// by next with that error. Defaults to [WriteError].
-	OnError func(w http.ResponseWriter, r *http.Request, next http.Handler, err error)
+	decider  Decider
+	identity Identity
+	onDenied func(w http.ResponseWriter, r *http.Request, a *Answer) bool
+	onError  func(w http.ResponseWriter, r *http.Request, err error) bool
+	log      *errlog.Log
+	now      func() time.Time
 }
 
-// Wrap returns a handler that calls next for each request that may pass. A request
-// that a leaky bucket delays waits in the handler; if its context ends first, next is
-// not called. A [Counter] denies a request that it would delay past the deadline of
-// the context. Without a Decider, or with an invalid Identity, OnError answers every
-// request.
-func (m *Middleware) Wrap(next http.Handler) http.Handler {
-	decider := m.Decider
-	if err := m.check(); err != nil {
-		decider = unable{misconfigured(err)}
+// Limit returns middleware that counts requests under a limiter, by the address of the
+// client unless an option says otherwise. It is shorthand for [NewCounter] and [New]. The
+// error reports a limiter without limits, or an option that is wrong.
+func Limit[L Limiter](limiter L, o Options) (*Middleware, error) {
+	c, err := NewCounter(limiter, o)
+	if err != nil {
+		return nil, err
 	}
+	return newMiddleware(c, &o)
+}
+
+// New returns middleware that asks a decider, such as one of a rule set. The error reports
+// a nil decider, or an option that is wrong or that is for counters.
+func New(d Decider, o Options) (*Middleware, error) {
+	if err := o.refuseCounting(); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	return newMiddleware(d, &o)
+}
+
+func newMiddleware(d Decider, o *Options) (*Middleware, error) {
+	id, err := o.identity()
+	if err == nil {
+		err = checkDecider(d, &id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	m := &Middleware{decider: d, identity: id, onDenied: o.OnDenied, onError: o.OnError, now: o.Clock}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.log = errlog.New(o.Logger, "the rate limit of a request could not be checked", m.now)
+	return m, nil
+}
+
+func checkDecider(d Decider, id *Identity) error {
+	if d == nil {
+		return errors.New("the decider is nil (use Limit for a limiter)")
+	}
+	c, ok := d.(*Counter)
+	if !ok {
+		return nil
+	}
+	if !c.made() {
+		return errNotMade
+	}
+	for i := range c.keys {
+		if c.keys[i].claims && id.Tokens == nil {
+			return fmt.Errorf("claims: %w", errNoTokens)
+		}
+	}
+	return nil
+}
+
+// Wrap returns a handler that calls next for each request that may pass. A request that a
+// leaky bucket delays waits in the handler; if its context ends first, next is not called.
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := NewRequest(r, &m.Identity)
-		answer, err := decider.Decide(r.Context(), q)
-		if err != nil {
-			m.fail(w, r, behindToken(q, next), err)
-			return
+		if m.Admit(w, r) {
+			next.ServeHTTP(w, r)
 		}
-		if !answer.Allowed() {
-			answer.WriteDenial(w, r, m.now())
-			return
-		}
-		if err := q.TokenError(); err != nil {
-			WriteError(w, r, err)
-			return
-		}
-		answer.SetHeaders(w.Header(), m.now())
-		serveAfter(w, r, next, answer.Decision.Delay)
 	})
 }
 
-func (m *Middleware) check() error {
-	if m.Decider == nil {
-		return errors.New("no decider (set Decider)")
+// Admit is Wrap for frameworks with handlers of another type. If the request may pass,
+// Admit sets the headers that report the limits, waits for the delay of a leaky bucket,
+// and returns true. If not, it has answered the request and returns false.
+func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
+	if m == nil || m.decider == nil {
+		WriteError(w, r, errNotMade)
+		return false
 	}
-	return m.Identity.Validate()
-}
-
-// unable is the decider of a misconfigured middleware.
-type unable struct{ err error }
-
-func (u unable) Decide(context.Context, *Request) (Answer, error) {
-	return Answer{Binding: -1}, u.err
-}
-
-func (m *Middleware) now() time.Time {
-	if m.Clock == nil {
-		return time.Now()
+	q := NewRequest(r, &m.identity)
+	answer, err := m.decide(q)
+	decided := err == nil && answer.Allowed()
+	switch {
+	case err != nil && !m.passesError(w, r, err):
+		return false
+	case err == nil && !decided && !m.passesDenial(w, r, answer):
+		return false
 	}
-	return m.Clock()
-}
-
-func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
-	if m.OnError == nil {
+	if err := q.TokenError(); err != nil {
 		WriteError(w, r, err)
-		return
+		return false
 	}
-	m.OnError(w, r, next, err)
+	if !decided {
+		return true
+	}
+	answer.SetHeaders(w.Header(), m.now())
+	if err := wait(r.Context(), answer.Decision.Delay); err != nil {
+		WriteError(w, r, err)
+		return false
+	}
+	return true
 }
 
-// behindToken returns next, or a handler that answers the error of the request's token.
-func behindToken(q *Request, next http.Handler) http.Handler {
-	err := q.TokenError()
-	if err == nil {
-		return next
+// Decide decides a request and writes nothing, for servers whose responses are no
+// [http.ResponseWriter]. The caller reports the answer: by [Answer.SetHeaders] and, on a
+// denial, by [Answer.Status], [Answer.RetryAfter] and [Answer.DenialBody]. It must not let
+// a request pass whose error is a [Request.TokenError], and waits for the Delay of the
+// decision by itself. No hook is called.
+func (m *Middleware) Decide(r *http.Request) (Answer, error) {
+	if m == nil || m.decider == nil {
+		return Answer{Binding: -1}, errNotMade
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { WriteError(w, r, err) })
+	q := NewRequest(r, &m.identity)
+	answer, err := m.decide(q)
+	if err == nil && answer.Allowed() {
+		err = q.TokenError()
+	}
+	return answer, err
 }
 
-// serveAfter calls next after a delay, unless the context of the request ends first.
-func serveAfter(w http.ResponseWriter, r *http.Request, next http.Handler, delay time.Duration) {
-	if delay > 0 {
-		if err := wait(r.Context(), delay); err != nil {
-			WriteError(w, r, err)
-			return
-		}
-	}
-	next.ServeHTTP(w, r)
+func (m *Middleware) decide(q *Request) (Answer, error) {
+	answer, err := m.decider.Decide(q.Context(), q)
+	m.log.Note(q.Context(), err)
+	m.log.Note(q.Context(), q.VerifierError())
+	return answer, err
 }
 
+func (m *Middleware) passesError(w http.ResponseWriter, r *http.Request, err error) bool {
+	if m.onError == nil {
+		WriteError(w, r, err)
+		return false
+	}
+	return m.onError(w, r, err)
+}
+
+func (m *Middleware) passesDenial(w http.ResponseWriter, r *http.Request, a Answer) bool {
+	if m.onDenied == nil {
+		a.WriteDenial(w, r, m.now())
+		return false
+	}
+	return m.askOnDenied(w, r, a)
+}
+
+// askOnDenied calls the hook. If the request passes, its response is none of a denial, and
+// may be cached and repeated. (The hook's pointer moves a to the heap, which would cost
+// passesDenial an allocation without a hook too.)
+func (m *Middleware) askOnDenied(w http.ResponseWriter, r *http.Request, a Answer) bool {
+	h := w.Header()
+	cache, cached := h["Cache-Control"]
+	a.SetHeaders(h, m.now())
+	if !m.onDenied(w, r, &a) {
+		return false
+	}
+	delete(h, "Retry-After")
+	if delete(h, "Cache-Control"); cached {
+		h["Cache-Control"] = cache
+	}
+	return true
+}
+
+// wait waits for the delay of a leaky bucket, or until ctx ends.
 func wait(ctx context.Context, delay time.Duration) error {
+	if delay <= 0 {
+		return nil
+	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -122,36 +202,4 @@ func wait(ctx context.Context, delay time.Duration) error {
 	case <-ctx.Done():
 		return &stint.Error{Code: stint.CodeCanceled, Problem: "the request ended while it was delayed", Err: context.Cause(ctx)}
 	}
-}
-
-// Option changes what [Limit] does.
-type Option func(m *Middleware, c *Counter)
-
-// By counts by these attributes in place of the client's address; see [Counter.By].
-func By(attributes ...string) Option {
-	return func(_ *Middleware, c *Counter) { c.By = attributes }
-}
-
-// Trust makes Limit believe the forwarding headers of these proxies; see [Clients].
-func Trust(proxies ...netip.Prefix) Option {
-	return func(m *Middleware, _ *Counter) { m.Identity.Clients.Trusted = proxies }
-}
-
-// Limit returns middleware that counts requests under a limiter, by the client's
-// address unless an option says otherwise. It is shorthand for a [Middleware] whose
-// decider is a [Counter]; use these types for all other settings. The error reports a
-// limiter without limits, an unknown attribute, or a claim without Tokens.
-func Limit(limiter *stint.Limiter, opts ...Option) (func(http.Handler) http.Handler, error) {
-	c := &Counter{Limiter: limiter}
-	m := &Middleware{Decider: c}
-	for _, opt := range opts {
-		opt(m, c)
-	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("httplimit: %w", err)
-	}
-	if slices.ContainsFunc(c.By, isClaim) && m.Identity.Tokens == nil {
-		return nil, fmt.Errorf("httplimit: claims: %w", errNoTokens)
-	}
-	return m.Wrap, nil
 }

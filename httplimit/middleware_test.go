@@ -77,7 +77,7 @@ func TestRequestsOverTheLimitDoNotReachTheHandler(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		t.Run(name, func(t *testing.T) {
 			served := 0
-			m := &Middleware{Decider: &Counter{Limiter: fixed(t)}, Clock: func() time.Time { return testNow }}
+			m := mustLimit(t, fixed(t), Options{Clock: func() time.Time { return testNow }})
 			s := serve(t, http2, m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				served++
 				w.WriteHeader(http.StatusCreated)
@@ -105,7 +105,7 @@ func TestRequestsOverTheLimitDoNotReachTheHandler(t *testing.T) {
 }
 
 func TestHeadOverARealConnectionStaysUsable(t *testing.T) {
-	m := &Middleware{Decider: answers{answer: Answer{Decision: denied(), Policies: []Policy{orders(t)}}}}
+	m := asking(t, answers{answer: Answer{Decision: denied(), Policies: []Policy{orders(t)}}}, Options{})
 	s := serve(t, false, m.Wrap(http.NotFoundHandler()))
 	for range 2 {
 		r, err := s.Client().Head(s.URL)
@@ -126,7 +126,7 @@ func TestResponseWriterIsPassedOnAsItCame(t *testing.T) {
 			t.Errorf("headers when the handler runs: %v", got.Header())
 		}
 	})
-	m := &Middleware{Decider: answers{answer: Answer{Decision: allowed(), Policies: []Policy{orders(t)}}}}
+	m := asking(t, answers{answer: Answer{Decision: allowed(), Policies: []Policy{orders(t)}}}, Options{})
 	m.Wrap(next).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 }
 
@@ -134,7 +134,7 @@ func TestStreamsPassThrough(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			read := make(chan struct{})
-			s := serve(t, http2, (&Middleware{Decider: answers{answer: pass()}}).Wrap(
+			s := serve(t, http2, asking(t, answers{answer: pass()}, Options{}).Wrap(
 				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, _ = io.WriteString(w, "data: first\n")
 					if err := http.NewResponseController(w).Flush(); err != nil {
@@ -157,7 +157,7 @@ func TestStreamsPassThrough(t *testing.T) {
 // TestUpgradesPassThrough upgrades connections to a protocol that echoes lines, as
 // WebSocket libraries do.
 func TestUpgradesPassThrough(t *testing.T) {
-	s := serve(t, false, mustLimit(t, fixed(t))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := serve(t, false, mustLimit(t, fixed(t), Options{}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Upgrade", "echo")
 		w.Header().Set("Connection", "Upgrade")
 		w.WriteHeader(http.StatusSwitchingProtocols)
@@ -212,7 +212,7 @@ func TestDelayIsServed(t *testing.T) {
 		answer.Decision.Delay = 1500 * time.Millisecond
 		start := time.Now()
 		var after time.Duration
-		m := &Middleware{Decider: answers{answer: answer}}
+		m := asking(t, answers{answer: answer}, Options{})
 		w := httptest.NewRecorder()
 		m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { after = time.Since(start) })).
 			ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -230,9 +230,10 @@ func TestDelayEndsWithTheRequest(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		w := httptest.NewRecorder()
-		m := &Middleware{Decider: answers{answer: answer}, OnError: func(http.ResponseWriter, *http.Request, http.Handler, error) {
+		m := asking(t, answers{answer: answer}, Options{OnError: func(http.ResponseWriter, *http.Request, error) bool {
 			t.Error("a request that ended is no failure to decide")
-		}}
+			return false
+		}})
 		m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })).
 			ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 		if waited := time.Since(start); waited != time.Second || w.Code != 503 {
@@ -246,18 +247,18 @@ func TestFailureToDecideIsAnsweredOrHandedOver(t *testing.T) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	var seen error
 	for name, c := range map[string]struct {
-		onError func(http.ResponseWriter, *http.Request, http.Handler, error)
+		onError func(http.ResponseWriter, *http.Request, error) bool
 		status  int
 	}{
 		"unless said, 503": {nil, 503},
-		"a hook may let it pass": {func(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
+		"a hook may let it pass": {func(_ http.ResponseWriter, _ *http.Request, err error) bool {
 			seen = err
-			next.ServeHTTP(w, r)
+			return true
 		}, 418},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			m := &Middleware{Decider: answers{err: failure}, OnError: c.onError}
+			m := asking(t, answers{err: failure}, Options{OnError: c.onError})
 			m.Wrap(next).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 			if w.Code != c.status {
 				t.Errorf("status %d; want %d", w.Code, c.status)
@@ -277,11 +278,10 @@ func (undecided) Decide(context.Context, *Request) (Answer, error) {
 }
 
 func TestOnErrorLetsNoInvalidTokenPass(t *testing.T) {
-	m := &Middleware{
-		Decider:  undecided{},
+	m := asking(t, undecided{}, Options{
 		Identity: Identity{Tokens: user1(), RejectInvalidTokens: true},
-		OnError:  func(w http.ResponseWriter, r *http.Request, next http.Handler, _ error) { next.ServeHTTP(w, r) },
-	}
+		OnError:  func(http.ResponseWriter, *http.Request, error) bool { return true },
+	})
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for header, want := range map[string]int{"": 200, "Bearer forged": 401} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
@@ -293,7 +293,7 @@ func TestOnErrorLetsNoInvalidTokenPass(t *testing.T) {
 }
 
 func TestInvalidTokenIsRejectedWhenConfiguredAndCounted(t *testing.T) {
-	m := &Middleware{Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{Tokens: user1(), RejectInvalidTokens: true}}
+	m := mustLimit(t, fixed(t), Options{Identity: Identity{Tokens: user1(), RejectInvalidTokens: true}})
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for n, want := range []int{401, 401, 429} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)

@@ -15,12 +15,8 @@ type Request struct {
 
 	identity *Identity
 	addr     netip.Addr
-	hasAddr  bool // addr is set
-
-	tokenRead    bool // the fields below are set
-	claims       map[string]any
-	tokenErr     error // why there are no claims although there is a token
-	tokenRefused error // servers read the place of the token differently
+	hasAddr  bool   // addr is set
+	token    *token // nil until it is read
 }
 
 // NewRequest returns r, with its client identified by identity; nil means the zero
@@ -152,7 +148,8 @@ func standardSources() [2]Source {
 }
 
 // Validate returns an error if APIKey has a claim without Tokens to verify it, if tokens
-// are to be rejected without Tokens, or if TokenFrom is a claim.
+// are to be rejected without Tokens, if TokenFrom is a claim, or if Clients has a network
+// that matches nothing.
 func (id *Identity) Validate() error {
 	for _, s := range id.APIKey {
 		if s.kind == fromClaim && id.Tokens == nil {
@@ -165,7 +162,7 @@ func (id *Identity) Validate() error {
 	case id.RejectInvalidTokens && id.Tokens == nil:
 		return fmt.Errorf("invalid tokens are to be rejected: %w", errNoTokens)
 	}
-	return nil
+	return id.Clients.validate()
 }
 
 func (id *Identity) apiKey(r *Request) (string, error) {

@@ -114,7 +114,7 @@ func TestAPIKeyThatServersReadDifferentlyIsRefused(t *testing.T) {
 			if err := q.Refusal("api_key"); !errors.As(err, &coded) || coded.Code != stint.CodeInvalid || strings.Contains(err.Error(), "sk_") {
 				t.Errorf("refused with %v", err)
 			}
-			if _, err := (&Counter{By: []string{"api_key"}}).Key(q); err == nil {
+			if _, err := counting(t, fixed(t), Options{By: []string{"api_key"}}).PartKey(0, q); err == nil {
 				t.Error("it is counted")
 			}
 		})

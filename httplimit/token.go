@@ -27,30 +27,44 @@ var ErrInvalidToken = errors.New("the token cannot be verified")
 
 var errNoTokens = errors.New("no token can be verified (set Tokens to a verifier, such as one of package jwtverify)")
 
+// token is the token of a request.
+type token struct {
+	claims  map[string]any // nil if err is not nil
+	err     error          // the token gives no claims
+	refused error          // servers read the place of the token differently
+}
+
+// noToken is the token of requests without one.
+var noToken token
+
 // readToken verifies the token of the request, on the first call only.
-func (r *Request) readToken() {
-	if r.tokenRead {
-		return
+func (r *Request) readToken() *token {
+	if r.token == nil {
+		r.token = r.verifyToken()
 	}
-	r.tokenRead = true
+	return r.token
+}
+
+func (r *Request) verifyToken() *token {
 	who := r.who()
 	if who.Tokens == nil || r.Request == nil || who.TokenFrom.kind == fromClaim {
-		return
+		return &noToken
 	}
 	text, err := who.TokenFrom.read(r)
 	switch {
 	case err != nil:
-		r.tokenRefused, r.tokenErr = err, ErrInvalidToken
-	case text != "":
-		r.claims, err = who.Tokens.VerifyToken(r.Context(), text)
-		r.tokenErr = tokenError(err)
+		return &token{err: ErrInvalidToken, refused: err}
+	case text == "":
+		return &noToken
 	}
+	claims, err := who.Tokens.VerifyToken(r.Context(), text)
+	if err != nil {
+		return &token{err: tokenError(err)}
+	}
+	return &token{claims: claims}
 }
 
 func tokenError(err error) error {
-	if err == nil {
-		return nil
-	}
 	switch code := stint.CodeOf(err); code {
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled:
 		return &stint.Error{Code: code, Problem: "the token of the request cannot be verified at the moment", Err: err}
@@ -66,18 +80,27 @@ func (r *Request) TokenError() error {
 	if !r.who().RejectInvalidTokens {
 		return nil
 	}
-	r.readToken()
-	return r.tokenErr
+	return r.readToken().err
+}
+
+// VerifierError returns the error of a token that could not be verified at the moment, if
+// the token was read. It is for logs: the request counts as one without a token, or has a
+// [Request.TokenError].
+func (r *Request) VerifierError() error {
+	if r.token == nil || errors.Is(r.token.err, ErrInvalidToken) {
+		return nil
+	}
+	return r.token.err
 }
 
 // claim returns a claim of a verified token as text, "" if there is none. Lists and
 // objects count as none.
 func (r *Request) claim(name string) (string, error) {
-	r.readToken()
-	if r.tokenErr != nil {
-		return "", r.tokenRefused
+	token := r.readToken()
+	if token.err != nil {
+		return "", token.refused
 	}
-	switch value := r.claims[name].(type) {
+	switch value := token.claims[name].(type) {
 	case string:
 		return value, nil
 	case json.Number:

@@ -21,7 +21,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limited, err := httplimit.Limit(limiter)
+	limited, err := httplimit.Limit(limiter, httplimit.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,6 +29,6 @@ func main() {
 		_, _ = fmt.Fprintln(w, "hello") // the client may be gone
 	})
 
-	s := &http.Server{Addr: "127.0.0.1:8090", Handler: limited(hello), ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Addr: "127.0.0.1:8090", Handler: limited.Wrap(hello), ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(s.ListenAndServe())
 }

@@ -157,10 +157,11 @@ func (d *Decider) Status() Status {
 	return Status{}
 }
 
-// Middleware returns a middleware that asks d, with the Identity of the options. The
-// caller may set its other fields before it calls Wrap.
-func (d *Decider) Middleware() *httplimit.Middleware {
-	return &httplimit.Middleware{Decider: d, Identity: d.options.Identity}
+// Middleware returns a middleware that asks d. It is [httplimit.New] with the Identity of
+// the decider's options in place of that of o.
+func (d *Decider) Middleware(o httplimit.Options) (*httplimit.Middleware, error) {
+	o.Identity = d.options.Identity
+	return httplimit.New(d, o)
 }
 
 // work is the memory of one decision, which is pooled.

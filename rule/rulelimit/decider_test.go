@@ -47,8 +47,12 @@ func get(d *Decider, target string, header ...string) *httptest.ResponseRecorder
 	for ; len(header) > 0; header = header[2:] {
 		r.Header.Set(header[0], header[1])
 	}
+	m, err := d.Middleware(httplimit.Options{})
+	if err != nil {
+		panic(err)
+	}
 	w := httptest.NewRecorder()
-	d.Middleware().Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+	m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 	return w
 }
 
@@ -188,8 +192,10 @@ func TestClaimsNeedTokensInTheMiddlewareToo(t *testing.T) {
 			t.Errorf("%s: %v, want %v", token, got, want)
 		}
 	}
-	m := d.Middleware()
-	m.Identity.Tokens = nil
+	m, err := httplimit.New(d, httplimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := httptest.NewRecorder()
 	m.Wrap(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	if w.Code != http.StatusInternalServerError {

@@ -30,7 +30,11 @@ func ExampleWatch() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/", hello)
-	handler := rules.Middleware().Wrap(mux)
+	limited, err := rules.Middleware(httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limited.Wrap(mux)
 
 	for _, key := range []string{"free_1", "free_1", "gold_1", "stolen_1"} { // or http.ListenAndServe(":8080", handler)
 		r := httptest.NewRequest(http.MethodGet, "/v1/orders", nil)
@@ -68,7 +72,11 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := rules.Middleware().Wrap(http.HandlerFunc(hello))
+	limited, err := rules.Middleware(httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limited.Wrap(http.HandlerFunc(hello))
 
 	for _, user := range []string{"ann", "bob", "bob", ""} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -67,18 +67,18 @@ type answered struct {
 // have a retry time, of at most 2 s while the store is down.
 func wantAnswers(t *testing.T, l *stint.Limiter, want answered) {
 	t.Helper()
-	limited, err := httplimit.Limit(l)
+	limited, err := httplimit.Limit(l, httplimit.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	limited.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	retry := w.Header().Get("Retry-After")
 	if w.Code != want.http || (retry == "") != (want.http == http.StatusOK) || w.Code == http.StatusServiceUnavailable && retry > "2" {
 		t.Errorf("%s: HTTP answers %d, Retry-After %q; want %d", l.Name(), w.Code, retry, want.http)
 	}
 
-	calls, err := grpclimit.Limit(l, grpclimit.ByKey(func(*grpclimit.Call) string { return "call" }))
+	calls, err := grpclimit.Limit(l, grpclimit.Options{Key: func(*grpclimit.Call) (string, error) { return "call", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

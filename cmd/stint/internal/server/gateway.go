@@ -19,13 +19,16 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
 	s.gateway = g
-	m := httplimit.Middleware{
-		Decider:  denials.Decider(s.newRequestDecider(metrics.Gateway)),
-		Identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: s.config.TrustedProxies}},
-		OnError: func(w http.ResponseWriter, r *http.Request, _ http.Handler, err error) {
+	m, err := httplimit.New(denials.Decider(s.newRequestDecider(metrics.Gateway)), httplimit.Options{
+		Trust: s.config.TrustedProxies,
+		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
 			httpapi.ErrorWriter{Logger: s.log}.Log(r, err)
 			httplimit.WriteError(w, r, err)
+			return false
 		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	shed, err := s.shedding(g)
 	if err != nil {

@@ -164,7 +164,10 @@ tiers: {gold: {api_key_pattern: "gold_*", limit: 2, window: 1h}}
 blacklist: ["bad_*"]
 rules: [{id: orders, match: {path_prefix: /shop.Orders/}, limit: 1, window: 1h}, {id: tiers, tier: gold}]
 `, newClock())
-	server := &grpclimit.Server{Decider: grpclimit.HTTP{Decider: d}}
+	server, err := grpclimit.New(grpclimit.HTTP{Decider: d}, grpclimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		method, key string
 		want        []codes.Code

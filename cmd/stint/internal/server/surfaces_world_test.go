@@ -52,15 +52,22 @@ func newWorld(t *testing.T) *world {
 	for _, s := range shapes() {
 		w.handlers = append(w.handlers, w.middleware(t, s.compiled(t)))
 	}
-	w.ruled = inProgram(t, rulesOfShapes(), s.clock).Middleware().Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	m, err := inProgram(t, rulesOfShapes(), s.clock).Middleware(httplimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ruled = m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return w
 }
 
 func (w *world) middleware(t *testing.T, limits []stint.Limit) http.Handler {
-	m := httplimit.Middleware{Decider: &httplimit.Counter{
-		Limiter: newLimiter(t, w.own, limits), By: []string{"api_key"},
-		Cost: func(r *http.Request) int64 { n, _ := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64); return n },
-	}}
+	m, err := httplimit.Limit(newLimiter(t, w.own, limits), httplimit.Options{
+		By:   []string{"api_key"},
+		Cost: func(r *httplimit.Request) int64 { n, _ := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64); return n },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
