@@ -20,8 +20,9 @@ var arrows = map[string]struct {
 	may     []string // "." is the root; a path ending in /… means all below it
 	because string
 }{
-	".":                              {[]string{"internal/clock", "internal/table"}, "a program that uses the library must not download a server"},
+	".":                              {[]string{"internal/clock", "internal/groupcall", "internal/table"}, "a program that uses the library must not download a server"},
 	"internal/clock":                 {nil, "it reads clocks, and knows nothing of limits"},
+	"internal/groupcall":             {nil, "the root uses it, so it knows no claims"},
 	"internal/table":                 {nil, "a table of bytes knows nothing of limits"},
 	"internal/boundedcache":          {nil, "it caches anything"},
 	"internal/coalesce":              {nil, "it combines pending calls of any kind into round trips, so it knows no claims and no store"},
@@ -29,7 +30,7 @@ var arrows = map[string]struct {
 	"internal/urlpath":               {nil, "it rewrites a path"},
 	"internal/httpfield":             {nil, "it splits header fields"},
 	"internal/shorthash":             {nil, "it hashes bytes"},
-	"storekit":                       {[]string{"."}, "it serves every store, so it depends on no particular one"},
+	"storekit":                       {[]string{".", "internal/groupcall"}, "it serves every store, so it depends on no particular one"},
 	"internal/errlog":                {[]string{"."}, "it logs the errors of any decision"},
 	"internal/secret":                {nil, "it reads secrets from files, whatever their use"},
 	"internal/oracle":                {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
@@ -98,6 +99,7 @@ var arrows = map[string]struct {
 var thirdParty = map[string]string{
 	".":                       "a program that uses the library downloads nothing else",
 	"internal/clock":          "it belongs to the root",
+	"internal/groupcall":      "it belongs to the root",
 	"internal/table":          "it belongs to the root",
 	"storekit":                "a program with a store of its own downloads nothing else",
 	"resilience/breaker":      "a program that breaks circuits downloads nothing else",

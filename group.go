@@ -51,15 +51,6 @@ func Sizes(groups []Group) (claims, parts int) {
 	return claims, parts
 }
 
-// CheckOut returns the error that every store returns if the length of out is
-// not the number of claims, or nil.
-func CheckOut(groups []Group, out []Decision) error {
-	if claims, _ := Sizes(groups); claims != len(out) {
-		return invalid(fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), "pass one for each claim")
-	}
-	return nil
-}
-
 // ValidateClaims returns the error that every store returns for the claims of
 // one part of a group, or nil. It is an error if a claim is invalid, or if two
 // claims would charge the same state.
@@ -149,25 +140,3 @@ func (e *GroupsError) Error() string {
 
 // Unwrap returns the errors of the parts that failed.
 func (e *GroupsError) Unwrap() []error { return e.Errs }
-
-// Set records the error of one part of the groups of a call. It ignores nil, so
-// that a call without errors allocates nothing. Only the first error of a call
-// takes time in proportion to the groups.
-func (e *GroupsError) Set(part int, groups []Group, err error) {
-	if err == nil {
-		return
-	}
-	if e.Errs == nil {
-		_, parts := Sizes(groups)
-		e.Errs = make([]error, parts)
-	}
-	e.Errs[part] = err
-}
-
-// Err returns the recorded errors as an error, or nil if there are none.
-func (e *GroupsError) Err() error {
-	if e.Errs == nil {
-		return nil
-	}
-	return &GroupsError{Errs: e.Errs}
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/stintdev/stint/internal/groupcall"
 	"github.com/stintdev/stint/internal/table"
 )
 
@@ -28,8 +29,8 @@ type batch struct {
 // TakeGroups decides the groups one after the other, all at the same time of
 // the clock.
 func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) error {
-	if err := CheckOut(groups, out); err != nil {
-		return err
+	if claims, _ := Sizes(groups); claims != len(out) {
+		return invalid(groupcall.WrongRoom(claims, len(out)))
 	}
 	if !m.made() {
 		return errNoMemory
@@ -48,7 +49,7 @@ func (m *Memory) takeFew(groups []Group, out []Decision) error {
 	)
 	call := groupCall{memory: m, now: m.clock.Now(), groups: groups}
 	call.run(&batch{queries[:], errs[:], order[:], out}, 0, len(groups))
-	return call.failed.Err()
+	return call.err()
 }
 
 func (m *Memory) takeMany(groups []Group, out []Decision) error {
@@ -68,7 +69,7 @@ func (m *Memory) takeMany(groups []Group, out []Decision) error {
 		call.run(&b, from, to)
 		from = to
 	}
-	return call.failed.Err()
+	return call.err()
 }
 
 // nextBatch returns the end of the range of groups, beginning at from, whose
@@ -94,7 +95,7 @@ type groupCall struct {
 	now    int64
 	groups []Group
 	part   int // how many parts of the groups are decided
-	failed GroupsError
+	failed groupcall.Errors
 }
 
 // run looks up the claims of groups[from:to] and decides them. The batch has their
@@ -122,8 +123,15 @@ func (g *groupCall) run(b *batch, from, to int) {
 }
 
 func (g *groupCall) fail(err error, out []Decision) {
-	g.failed.Set(g.part, g.groups, err)
+	g.failed.Set(g.part, func() int { _, parts := Sizes(g.groups); return parts }, err)
 	clear(out)
+}
+
+func (g *groupCall) err() error {
+	if g.failed == nil {
+		return nil
+	}
+	return &GroupsError{Errs: g.failed}
 }
 
 // lookUp prepares the claims. It prefetches first all their keys and then all

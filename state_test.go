@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 	"github.com/stintdev/stint/storetest"
 )
 
@@ -37,12 +38,12 @@ func (b *byteStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, er
 }
 
 func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, now, failed := 0, b.clock().UnixMicro(), stint.GroupsError{}
+	at, now, failed := 0, b.clock().UnixMicro(), storekit.Errors{}
 	for i := range groups {
 		g := &groups[i]
 		charge := !g.Dry

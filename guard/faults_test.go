@@ -120,7 +120,7 @@ func (s *faulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error
 // TakeGroups loses the parts of groups of which a key suffers.
 func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	s.calls.Add(1)
-	at, failed := 0, stint.GroupsError{}
+	at, failed := 0, storekit.Errors{}
 	for _, g := range groups {
 		kept, places, from := stint.Group{Dry: g.Dry}, []int{0}, at
 		for part := range g.Parts() {

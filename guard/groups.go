@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // TakeGroups decides the groups in the store in one call. After that call, the failure
@@ -12,7 +13,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
 	}
 	gc := s.newGroupCall(groups, out)
@@ -177,7 +178,7 @@ func (gc *groupCall) scatter() {
 // answer decides the parts that the store did not decide, and returns the errors that
 // are left.
 func (gc *groupCall) answer() error {
-	var errs stint.GroupsError
+	var errs storekit.Errors
 	at, out := 0, gc.out
 	local := gc.guard.local.Load()
 	for i := range gc.groups {

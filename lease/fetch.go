@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // storeCall is the store call of a groupCall. Groups of one claim on one key are joined:
@@ -24,7 +25,7 @@ type storeCall struct {
 	asks      []askedClaim
 	singles   map[*entry]int // the index in asks of the claim that later claims of the key may join
 	joined    []joined
-	errs      stint.GroupsError
+	errs      storekit.Errors
 }
 
 // askedClaim is a claim that goes to the store and whose key has an entry.
@@ -186,7 +187,7 @@ func (gc *groupCall) distribute() {
 		a, cost := &gc.asks[j.ask], gc.groups[j.group].Claims[0].Cost
 		d := &gc.decisions[a.claim]
 		switch {
-		case d.Degraded, gc.errs.Errs != nil && gc.errs.Errs[j.part] != nil:
+		case d.Degraded, gc.errs.Of(j.part) != nil:
 			gc.out[j.place] = *d
 		case d.Granted >= cost:
 			d.Granted -= cost
@@ -286,8 +287,12 @@ func errorOf(err error, part int) error {
 // errorOfAll returns the store's error if nothing was decided at all, and a
 // [stint.GroupsError] if only some parts have an error.
 func (gc *groupCall) errorOfAll(err error) error {
-	if _, some := errors.AsType[*stint.GroupsError](err); err != nil && !some && !slices.Contains(gc.errs.Errs, nil) {
-		return err
+	errs := gc.errs.Err()
+	if _, some := errors.AsType[*stint.GroupsError](err); err == nil || some {
+		return errs
 	}
-	return gc.errs.Err()
+	if parts, ok := errors.AsType[*stint.GroupsError](errs); ok && slices.Contains(parts.Errs, nil) {
+		return errs
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // TakeGroups decides a group and its shadows locally if every claim of them is leased
@@ -13,7 +14,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
 	}
 	if loosest(groups) == stint.Strict {

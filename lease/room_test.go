@@ -69,7 +69,7 @@ func checkEmpty(t *testing.T, r *groupCall) {
 			t.Error("it keeps what was asked for")
 		}
 	}
-	if r.errs.Errs != nil || len(r.singles) > 0 || r.groups != nil || r.out != nil {
+	if r.errs.Err() != nil || len(r.singles) > 0 || r.groups != nil || r.out != nil {
 		t.Errorf("it keeps %+v", r)
 	}
 }

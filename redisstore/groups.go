@@ -16,7 +16,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
 	}
 	clear(out)
@@ -33,7 +33,7 @@ type plan struct {
 	ctx     context.Context //nolint:containedctx // a plan lives as long as its call
 	groups  []stint.Group
 	out     []stint.Decision
-	errs    stint.GroupsError
+	errs    storekit.Errors
 	checked bool // the claims are known to be valid
 	keep    bool // send even if ctx has ended
 
@@ -265,7 +265,7 @@ func (p *plan) collect(s *sending) {
 }
 
 func (p *plan) admitted(l *leader) bool {
-	if p.errs.Errs != nil && p.errs.Errs[l.at.part] != nil {
+	if p.errs.Of(l.at.part) != nil {
 		return false
 	}
 	_, binding := stint.Combine(l.claims, p.out[l.at.first:l.at.first+len(l.claims)])

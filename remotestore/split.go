@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // split sends the groups of one TakeGroups, in as many calls as their size needs.
@@ -12,7 +13,7 @@ type split struct {
 	store  *Store
 	groups []stint.Group
 	out    []stint.Decision
-	errs   stint.GroupsError
+	errs   storekit.Errors
 
 	next   cursor
 	leader int  // index in the call of the group that next is part of; −1: the call does not have it

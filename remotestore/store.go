@@ -132,7 +132,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
 	}
 	j := split{store: s, groups: groups, out: out}

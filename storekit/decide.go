@@ -46,12 +46,12 @@ func Keys(groups []stint.Group) []string {
 // A value holds the states of all limits of a key, and grows with their number. A store
 // for limits that callers bring ([stint.Spec.FromCaller]) should bound that number.
 func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out []stint.Decision) (changes []Change, err error) {
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := CheckOut(groups, out); err != nil {
 		return nil, err
 	}
 	clear(out)
 	d := decider{now: now.UnixMicro(), values: values, items: map[string]*item{}}
-	var failed stint.GroupsError
+	var failed Errors
 	part := 0
 	for i := range groups {
 		charge := !groups[i].Dry

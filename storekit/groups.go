@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/groupcall"
 )
 
 // TakeOne decides one claim by the method TakeGroups of a store. It is the method Take
@@ -26,13 +27,13 @@ func TakeOne(ctx context.Context, store stint.Store, c stint.Claim) (stint.Decis
 // an atomic step of its own. An error of decide that is not a [*stint.GroupsError] is the
 // error of the group and of its shadows.
 func EachGroup(groups []stint.Group, out []stint.Decision, decide func(group []stint.Group, out []stint.Decision) error) error {
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := CheckOut(groups, out); err != nil {
 		return err
 	}
 	if len(groups) == 1 {
 		return decide(groups, out)
 	}
-	var failed stint.GroupsError
+	var failed Errors
 	part := 0
 	for i := range groups {
 		group := groups[i : i+1]
@@ -48,6 +49,42 @@ func EachGroup(groups []stint.Group, out []stint.Decision, decide func(group []s
 		part, out = part+parts, out[claims:]
 	}
 	return failed.Err()
+}
+
+// CheckOut returns the error that every store returns if the length of out is not the
+// number of claims, or nil.
+func CheckOut(groups []stint.Group, out []stint.Decision) error {
+	if claims, _ := stint.Sizes(groups); claims != len(out) {
+		problem, mend := groupcall.WrongRoom(claims, len(out))
+		return &stint.Error{Code: stint.CodeInvalid, Problem: problem, Mend: mend}
+	}
+	return nil
+}
+
+// Errors collects the errors of the parts of a call of TakeGroups. The zero value has
+// none, and allocates nothing until a part fails.
+type Errors struct{ parts groupcall.Errors }
+
+// Set records the error of one part of the groups. It ignores nil.
+func (e *Errors) Set(part int, groups []stint.Group, err error) {
+	e.parts.Set(part, func() int { _, parts := stint.Sizes(groups); return parts }, err)
+}
+
+// Of returns the error of a part, or nil.
+func (e *Errors) Of(part int) error {
+	if e.parts == nil {
+		return nil
+	}
+	return e.parts[part]
+}
+
+// Err returns the errors as the error of TakeGroups: a [*stint.GroupsError], or nil if
+// there are none.
+func (e *Errors) Err() error {
+	if e.parts == nil {
+		return nil
+	}
+	return &stint.GroupsError{Errs: e.parts}
 }
 
 // PartErrors splits the error of a call of TakeGroups by the parts of its groups. errs

@@ -35,13 +35,13 @@ func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, e
 func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := stint.CheckOut(groups, out); err != nil {
+	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
 	}
 	if s.forgets {
 		s.model.ForgetIdle(s.clock().UnixMicro())
 	}
-	at, failed := 0, stint.GroupsError{}
+	at, failed := 0, storekit.Errors{}
 	for _, g := range groups {
 		right := storekit.MapClaims([]stint.Group{g}, func(*stint.Claim) {})[0]
 		for part := range g.Parts() {

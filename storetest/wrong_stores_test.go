@@ -141,7 +141,7 @@ func (s *wet) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.
 type joint struct{ stint.Store }
 
 func (s *joint) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	at, failed := 0, stint.GroupsError{}
+	at, failed := 0, storekit.Errors{}
 	for i := range groups {
 		var wrong error
 		for part := range groups[i].Parts() {
