@@ -44,10 +44,10 @@ type Claim struct {
 	// Local replaces the claim under [FailLocal] while its store fails.
 	// Nil means this node's share of the limit itself.
 	Local *Local
-	// Any, above zero, makes the claim one of a set of alternatives: the
+	// AnyOf, above zero, makes the claim one of a set of alternatives: the
 	// claims of its [Group] with the same number. A set admits when one of its
 	// claims admits, and every claim of the set that admits is charged.
-	Any uint8
+	AnyOf uint8
 	// Policy says which consistency the claim needs and what happens when its
 	// store fails. The zero value is Strict and FailOpen.
 	Policy Policy

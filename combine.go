@@ -6,7 +6,7 @@ import "time"
 // binding claim: the claim that the answer is taken from. A group without
 // claims is admitted, and its index is −1.
 //
-// A group is admitted when every claim with Any 0 is allowed and at least one
+// A group is admitted when every claim with AnyOf 0 is allowed and at least one
 // claim of each set of alternatives is. In a denied group, the denied claim
 // with the greatest retry time binds. In an admitted group, the claim with the
 // least remaining binds.
@@ -31,7 +31,7 @@ func bindingOf(claims []Claim, decisions []Decision) int {
 	binding := -1
 	for i := range claims {
 		at := i
-		if set := claims[i].Any; set > 0 {
+		if set := claims[i].AnyOf; set > 0 {
 			if !firstOfSet(claims, i) {
 				continue
 			}
@@ -58,7 +58,7 @@ func binds(d, sofar *Decision) bool {
 // firstOfSet reports whether claim i is the first of its set of alternatives.
 func firstOfSet(claims []Claim, i int) bool {
 	for _, c := range claims[:i] {
-		if c.Any == claims[i].Any {
+		if c.AnyOf == claims[i].AnyOf {
 			return false
 		}
 	}
@@ -70,7 +70,7 @@ func firstOfSet(claims []Claim, i int) bool {
 func bindingOfSet(claims []Claim, decisions []Decision, set uint8) int {
 	binding := -1
 	for i := range claims {
-		if claims[i].Any != set {
+		if claims[i].AnyOf != set {
 			continue
 		}
 		if binding < 0 || representsSet(&decisions[i], &decisions[binding]) {

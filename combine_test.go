@@ -31,7 +31,7 @@ func TestBindingClaimOfAGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claims := make([]Claim, len(c.any))
 			for i := range claims {
-				claims[i].Any = c.any[i]
+				claims[i].AnyOf = c.any[i]
 			}
 			index, d := Combine(claims, c.decisions)
 			if index != c.index || d.Allowed != c.allowed {

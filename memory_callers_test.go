@@ -152,7 +152,7 @@ func TestCallersAreRefusedWhenAllIsExhausted(t *testing.T) {
 			"before a rule":      {claim(refused[0], l), claim(refused[0], rule)},
 			"after one of old":   {claim("using", l), claim(refused[0], l)},
 			"several newcomers":  {claim(refused[0], l), claim(refused[1], l)},
-			"beside alternative": {{Key: refused[0], Limit: l, Cost: 1, Any: 1}, {Key: "x", Limit: rule, Cost: 1, Any: 1}},
+			"beside alternative": {{Key: refused[0], Limit: l, Cost: 1, AnyOf: 1}, {Key: "x", Limit: rule, Cost: 1, AnyOf: 1}},
 		} {
 			out := make([]Decision, len(claims))
 			err := m.TakeGroups(t.Context(), []Group{{Claims: claims}}, out)

@@ -50,7 +50,7 @@ func TestGroupOfAlternativesChargesThoseThatAllow(t *testing.T) {
 	m, _ := newTestMemory(MemoryOptions{})
 	a, b, c := mustCompile(t, PerHour(1)), mustCompile(t, PerHour(3)), mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "c"})
 	g := Group{Claims: []Claim{
-		{Key: "a", Limit: a, Cost: 1, Any: 1}, {Key: "b", Limit: b, Cost: 1, Any: 1}, {Key: "c", Limit: c, Cost: 1},
+		{Key: "a", Limit: a, Cost: 1, AnyOf: 1}, {Key: "b", Limit: b, Cost: 1, AnyOf: 1}, {Key: "c", Limit: c, Cost: 1},
 	}}
 	for i, want := range [][]int64{{0, 2, 4}, {0, 1, 3}, {0, 0, 2}, {0, 0, 2}} {
 		if got := remaining(mustTakeGroups(t, m, g)); !slices.Equal(got, want) {
@@ -333,7 +333,7 @@ func (w *twins) draw(t *rapid.T, key string, limits []Limit) (claims []Claim) {
 		c := Claim{Key: key, Limit: l, Cost: rapid.Int64Range(0, 5).Draw(t, "cost")}
 		if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
 			c = w.drawClaim(t, key, l)
-			c.Any = rapid.Uint8Range(0, 2).Draw(t, "any")
+			c.AnyOf = rapid.Uint8Range(0, 2).Draw(t, "any")
 		}
 		if c.Validate() == nil {
 			claims = append(claims, c)

@@ -193,7 +193,7 @@ func (tr *traffic) claim(focused bool) stint.Claim {
 	}
 	c := stint.Claim{Key: key, Limit: l, Cost: tr.cost(l)}
 	if tr.rng.IntN(4) == 0 {
-		c.Any = uint8(tr.rng.IntN(3))
+		c.AnyOf = uint8(tr.rng.IntN(3))
 	}
 	slot := &tr.taken[tr.rng.IntN(len(tr.taken))]
 	switch tr.rng.IntN(16) {

@@ -98,13 +98,13 @@ func (s *Store) deny(claims []stint.Claim, out []stint.Decision, sh *shard) {
 }
 
 // closes reports whether a claim is denied in a closed group: it is closed, or it is an
-// alternative (the same Any) to a closed claim, which it would otherwise replace.
+// alternative (the same AnyOf) to a closed claim, which it would otherwise replace.
 func closes(claims []stint.Claim, c *stint.Claim) bool {
 	if c.Policy.OnFailure == stint.FailClosed {
 		return true
 	}
 	for i := range claims {
-		if c.Any > 0 && claims[i].Any == c.Any && claims[i].Policy.OnFailure == stint.FailClosed {
+		if c.AnyOf > 0 && claims[i].AnyOf == c.AnyOf && claims[i].Policy.OnFailure == stint.FailClosed {
 			return true
 		}
 	}

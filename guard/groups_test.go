@@ -53,7 +53,7 @@ func TestGroupsWithoutStore(t *testing.T) {
 				for i, p := range c.policies {
 					group.Claims = append(group.Claims, asks(t, fmt.Sprint("key:", i), p))
 					if c.any != nil {
-						group.Claims[i].Any = c.any[i]
+						group.Claims[i].AnyOf = c.any[i]
 					}
 				}
 				for i, want := range c.want {

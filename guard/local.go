@@ -151,7 +151,7 @@ func (l *local) chargeAdmitted(c *stint.Claim, d *stint.Decision, nodes int) {
 // localClaim returns the claim that is decided locally in place of c. It returns false if
 // the limit is too slow to be divided among the nodes.
 func (l *local) localClaim(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
-	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, MaxDelay: c.MaxDelay, Any: c.Any}
+	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, MaxDelay: c.MaxDelay, AnyOf: c.AnyOf}
 	if c.Local == nil {
 		in.Limit, ok = l.share(c.Limit, nodes)
 		return in, ok

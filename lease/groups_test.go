@@ -194,7 +194,7 @@ func TestTheStoreDecidesWhatIsNotLeased(t *testing.T) {
 		s.makeHot(hot, 100*time.Millisecond)
 		s.exhaust(gone)
 		either, or := leased(gone, 1), leased(hot, 1)
-		either.Any, or.Any = 1, 1
+		either.AnyOf, or.AnyOf = 1, 1
 		calls := s.far.calls
 		if out := s.takeGroup(either, or); out[0].Allowed || !out[1].Allowed || s.far.calls == calls {
 			t.Errorf("any of two: %+v", out)

@@ -84,7 +84,7 @@ func (s *Store) now() int64 { return s.clock.now() + 2*s.time }
 // mayLease reports whether a lease may decide a claim, provided that the claim is
 // valid. Invalid claims go to the store, which reports the error.
 func mayLease(c *stint.Claim) bool {
-	return c.Policy.Consistency != stint.Strict && c.Cost > 0 && c.Extra == 0 && c.Any == 0 &&
+	return c.Policy.Consistency != stint.Strict && c.Cost > 0 && c.Extra == 0 && c.AnyOf == 0 &&
 		c.Limit.Valid() && c.Limit.Algorithm() != stint.LeakyBucket
 }
 

@@ -114,7 +114,7 @@ func (s *crossSlot) waitForNoReplica() {
 // several slots.
 func scattered(claims []stint.Claim, slots []uint16, i int) bool {
 	for j := range claims {
-		if claims[i].Any > 0 && claims[j].Any == claims[i].Any && slots[j] != slots[i] {
+		if claims[i].AnyOf > 0 && claims[j].AnyOf == claims[i].AnyOf && slots[j] != slots[i] {
 			return true
 		}
 	}

@@ -112,7 +112,7 @@ func oneAlternativeIsEnough(t *testing.T, s *Store, keys []string) {
 	limit := named(t, "any", stint.FixedWindow, 1)
 	g := groupOf(limit, keys...)
 	for i := range g.Claims[1:] {
-		g.Claims[1+i].Any = 1
+		g.Claims[1+i].AnyOf = 1
 	}
 	if _, err := s.Take(t.Context(), stint.Claim{Key: keys[1], Limit: limit, Cost: 1}); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestOnlyChargesAreRefunded(t *testing.T) {
 	s := &crossSlot{
 		units: []stint.Group{{Claims: []stint.Claim{
 			{Key: "back", Limit: slow, Cost: -1}, {Key: "peek", Limit: slow},
-			{Key: "or", Limit: slow, Cost: stint.MaxCost, Any: 1}, {Key: "either", Limit: fast, Cost: stint.MaxCost, Any: 1},
+			{Key: "or", Limit: slow, Cost: stint.MaxCost, AnyOf: 1}, {Key: "either", Limit: fast, Cost: stint.MaxCost, AnyOf: 1},
 		}}},
 		out:  []stint.Decision{{Allowed: true}, {Allowed: true}, {}, {Allowed: true, At: 7}},
 		from: []int{3, 2, 1, 0},

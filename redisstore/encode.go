@@ -266,7 +266,7 @@ func (l *line) append(to []byte, place, times int, flags groupFlags) []byte {
 	to = appendInt7(to, at)
 	to = binary.BigEndian.AppendUint32(to, uint32(extra))
 	to = binary.BigEndian.AppendUint32(to, uint32(times))
-	return append(to, c.Any, byte(flags))
+	return append(to, c.AnyOf, byte(flags))
 }
 
 // forgetCost is stint.Forget as a script reads it: below every other cost.

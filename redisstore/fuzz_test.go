@@ -150,7 +150,7 @@ func (w *fuzzWorld) report(b *batch, got, want []stint.Decision) {
 	}
 	for i := range b.lines {
 		l := &b.lines[i]
-		w.Errorf("line %d: %v key %q cost %d extra %d at %d any %d times %d", i, l.limit.limit, l.claim.Key, l.claim.Cost, l.claim.Extra, l.claim.At, l.claim.Any, l.times)
+		w.Errorf("line %d: %v key %q cost %d extra %d at %d any %d times %d", i, l.limit.limit, l.claim.Key, l.claim.Cost, l.claim.Extra, l.claim.At, l.claim.AnyOf, l.times)
 	}
 }
 
@@ -230,7 +230,7 @@ func (w *fuzzWorld) claim() stint.Claim {
 		c.Extra = min(c.Extra, stint.MaxCost)
 	}
 	if w.rand.IntN(4) == 0 {
-		c.Any = uint8(1 + w.rand.IntN(2))
+		c.AnyOf = uint8(1 + w.rand.IntN(2))
 	}
 	if c.Limit.Algorithm() == stint.SlidingWindowLog && w.rand.IntN(8) > 0 {
 		c.Extra = min(c.Extra, 3)

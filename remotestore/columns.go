@@ -60,7 +60,7 @@ func (m *columns) addClaim(c *stint.Claim) {
 	r.Limit = append(r.Limit, m.placeOf(c.Limit))
 	r.Cost, r.Extra, r.AtUs = append(r.Cost, c.Cost), append(r.Extra, c.Extra), append(r.AtUs, c.At)
 	r.MaxDelayUs = append(r.MaxDelayUs, maxDelayOf(c.MaxDelay)) // 0: no bound; below 0: no delay
-	r.Any = append(r.Any, uint32(c.Any))
+	r.Any = append(r.Any, uint32(c.AnyOf))
 	r.Consistency = append(r.Consistency, consistencyOf(c.Policy.Consistency))
 	r.OnStoreFailure = append(r.OnStoreFailure, onFailureOf(c.Policy.OnFailure))
 	r.Replicas = append(r.Replicas, uint32(c.Policy.Replicas))

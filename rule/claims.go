@@ -87,7 +87,7 @@ func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
 		return
 	}
 	for _, l := range limits {
-		*claims = append(*claims, stint.Claim{Key: key, Limit: l, Cost: cost, Local: local, Any: set, Policy: r.Policy})
+		*claims = append(*claims, stint.Claim{Key: key, Limit: l, Cost: cost, Local: local, AnyOf: set, Policy: r.Policy})
 		*hits = append(*hits, Hit{Rule: r, Limit: l, Key: key, Shadow: shadow})
 	}
 }

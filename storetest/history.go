@@ -62,7 +62,7 @@ func (h *history) take(c stint.Claim) stint.Decision {
 
 func (h *history) peek(c stint.Claim) stint.Decision {
 	h.Helper()
-	c.Cost, c.Extra, c.At, c.MaxDelay, c.Any = 0, 0, 0, 0, 0
+	c.Cost, c.Extra, c.At, c.MaxDelay, c.AnyOf = 0, 0, 0, 0, 0
 	return h.take(c)
 }
 
@@ -156,8 +156,8 @@ func claimText(c stint.Claim) string {
 	if c.MaxDelay != 0 {
 		text += fmt.Sprintf(" within %v", c.MaxDelay)
 	}
-	if c.Any != 0 {
-		text += fmt.Sprintf(" any %d", c.Any)
+	if c.AnyOf != 0 {
+		text += fmt.Sprintf(" any %d", c.AnyOf)
 	}
 	return text + " of " + c.Limit.String()
 }

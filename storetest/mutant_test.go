@@ -76,7 +76,7 @@ func mutants() []mutant {
 				c.Cost *= 2
 			}
 		})},
-		{"treats alternatives as needed", "6 all,8", asking(func(c *stint.Claim) { c.Any = 0 })},
+		{"treats alternatives as needed", "6 all,8", asking(func(c *stint.Claim) { c.AnyOf = 0 })},
 		{"charges denied requests", "1,5 only charges change a state,8", func(right stint.Store, _ func() time.Time) stint.Store { return &greedy{right} }},
 		{"takes groups claim by claim", "6 all or none,6 groups of many,8", func(right stint.Store, _ func() time.Time) stint.Store { return &partial{right, false} }},
 		{"charges shadows always", "6 shadows,8", func(right stint.Store, _ func() time.Time) stint.Store { return &shadowless{right} }},

@@ -40,7 +40,7 @@ func (p *pool) claims() (claims []stint.Claim) {
 			}
 			c := stint.Claim{Key: key, Limit: limit, Cost: p.h.drawCost(p.lastOf(i, j))}
 			if sets {
-				c.Any = rapid.Uint8Range(0, 2).Draw(t, "any")
+				c.AnyOf = rapid.Uint8Range(0, 2).Draw(t, "any")
 			}
 			claims = append(claims, c)
 		}

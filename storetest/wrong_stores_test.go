@@ -70,7 +70,7 @@ func (s *greedy) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 	for _, g := range groups {
 		for _, c := range g.Claims {
 			if len(groups) == 1 && err == nil && !out[0].Allowed {
-				c.Cost, c.Any = 1, 0
+				c.Cost, c.AnyOf = 1, 0
 				_, err = s.Store.Take(ctx, c)
 			}
 		}

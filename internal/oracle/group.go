@@ -32,8 +32,8 @@ func (m *Model) group(now int64, claims []stint.Claim, mayCharge bool) (out []st
 func admits(claims []stint.Claim, decisions []stint.Decision) bool {
 	admitting := map[uint8]bool{}
 	for i, c := range claims {
-		if c.Any != 0 {
-			admitting[c.Any] = admitting[c.Any] || decisions[i].Allowed
+		if c.AnyOf != 0 {
+			admitting[c.AnyOf] = admitting[c.AnyOf] || decisions[i].Allowed
 		} else if !decisions[i].Allowed {
 			return false
 		}

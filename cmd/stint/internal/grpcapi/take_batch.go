@@ -182,7 +182,7 @@ func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err e
 	if c.Policy, err = policyOf(at(m.GetConsistency(), i, 0), at(m.GetOnStoreFailure(), i, 0), at(m.GetReplicas(), i, 0), i); err != nil {
 		return err
 	}
-	if c.Any, err = small("any", at(m.GetAny(), i, 0), i); err != nil {
+	if c.AnyOf, err = small("any", at(m.GetAny(), i, 0), i); err != nil {
 		return err
 	}
 	if len(m.GetLocalLimit()) > 0 {

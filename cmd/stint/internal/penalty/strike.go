@@ -83,7 +83,7 @@ func (e *evaluation) hit(c *caller) bool {
 			return false
 		case d.Allowed:
 			admitted = true
-		case c.claims[j].Any == 0:
+		case c.claims[j].AnyOf == 0:
 			return true
 		}
 	}

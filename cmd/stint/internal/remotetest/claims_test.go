@@ -46,7 +46,7 @@ func groupText(g *stint.Group) string {
 func claimText(c *stint.Claim) string {
 	p := c.Policy
 	text := fmt.Sprintf("; %q %+v cost %d extra %d at %d any %d policy %d %d %d",
-		c.Key, c.Limit.Spec(), c.Cost, c.Extra, c.At, c.Any, p.Consistency, p.OnFailure, p.Replicas)
+		c.Key, c.Limit.Spec(), c.Cost, c.Extra, c.At, c.AnyOf, p.Consistency, p.OnFailure, p.Replicas)
 	if c.Local != nil {
 		text += fmt.Sprintf(" local %q %+v", c.Local.Key, c.Local.Limit.Spec())
 	}
@@ -92,8 +92,8 @@ func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	}
 	groups := []stint.Group{
 		{Claims: []stint.Claim{
-			{Key: "a", Limit: a, Cost: 2, Extra: 3, Any: 1, Policy: stint.Policy{Consistency: stint.Leased, OnFailure: stint.FailClosed, Replicas: 2}},
-			{Key: "a", Limit: scoped, Cost: 1, Any: 255, Policy: stint.Policy{Consistency: stint.Partitioned, OnFailure: stint.FailLocal, Replicas: 255},
+			{Key: "a", Limit: a, Cost: 2, Extra: 3, AnyOf: 1, Policy: stint.Policy{Consistency: stint.Leased, OnFailure: stint.FailClosed, Replicas: 2}},
+			{Key: "a", Limit: scoped, Cost: 1, AnyOf: 255, Policy: stint.Policy{Consistency: stint.Partitioned, OnFailure: stint.FailLocal, Replicas: 255},
 				Local: &stint.Local{Key: "l\xff", Limit: b}},
 		}, Shadows: [][]stint.Claim{{{Key: "b", Limit: b}}, {{Key: "c", Limit: b}, {Key: "d", Limit: b}}}},
 		{Claims: []stint.Claim{{Key: "b\xff", Limit: a, Cost: -1, At: 1_700_000_000_000_000}}},
