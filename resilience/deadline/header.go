@@ -34,10 +34,10 @@ func Left(h http.Header, name string) (left time.Duration, ok bool) {
 
 // least returns the least valid value of a header.
 func least(h http.Header, name string) (left time.Duration, ok bool) {
-	parse := Milliseconds
+	parse := milliseconds
 	switch http.CanonicalHeaderKey(name) {
 	case grpcHeader:
-		parse = GRPCTimeout
+		parse = grpcTimeout
 	case envoyHeader:
 		parse = envoyTimeout
 	}
@@ -49,9 +49,9 @@ func least(h http.Header, name string) (left time.Duration, ok bool) {
 	return left, ok
 }
 
-// Milliseconds parses a whole number of milliseconds. A number below 0 is 0; a number too
+// milliseconds parses a whole number of milliseconds. A number below 0 is 0; a number too
 // great for a Duration is the greatest Duration.
-func Milliseconds(value string) (time.Duration, bool) {
+func milliseconds(value string) (time.Duration, bool) {
 	digits, below := strings.CutPrefix(strings.TrimSpace(value), "-")
 	if !isDigits(digits) {
 		return 0, false
@@ -64,13 +64,13 @@ func Milliseconds(value string) (time.Duration, bool) {
 
 // envoyTimeout is Milliseconds, except that 0 means no deadline, as in Envoy.
 func envoyTimeout(value string) (time.Duration, bool) {
-	d, ok := Milliseconds(value)
+	d, ok := milliseconds(value)
 	return d, ok && d > 0
 }
 
-// GRPCTimeout parses grpc-timeout: one to eight digits and a unit, H, M, S, m
+// grpcTimeout parses grpc-timeout: one to eight digits and a unit, H, M, S, m
 // (milliseconds), u or n. A value too great for a Duration is the greatest Duration.
-func GRPCTimeout(value string) (time.Duration, bool) {
+func grpcTimeout(value string) (time.Duration, bool) {
 	if len(value) < 2 || len(value) > 9 {
 		return 0, false
 	}

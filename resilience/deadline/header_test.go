@@ -146,7 +146,7 @@ func FuzzGRPCTimeout(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n int64) {
 		d := time.Duration(max(0, n))
-		read, ok := GRPCTimeout(formatGRPC(d))
+		read, ok := grpcTimeout(formatGRPC(d))
 		if !ok || read > d || float64(d-read) > float64(d)/1e4 {
 			t.Errorf("%v was written %s and read %v, %v", d, formatGRPC(d), read, ok)
 		}

@@ -35,6 +35,6 @@ func BenchmarkWait(b *testing.B) {
 func BenchmarkRateLimit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		ParseRateLimit(`"orders";r=0;t=36`)
+		parseRateLimit(`"orders";r=0;t=36`)
 	}
 }

@@ -20,16 +20,16 @@ func ClassifyHTTP(resp *http.Response, err error, now time.Time) Classification 
 	if err != nil {
 		return Classification{Retry: NetworkError(err)}
 	}
-	if !RetryableStatus(resp.StatusCode) {
+	if !retryableStatus(resp.StatusCode) {
 		return Classification{}
 	}
 	wait, retry := RequestedWait(resp, now)
 	return Classification{Retry: retry, After: wait}
 }
 
-// RetryableStatus reports whether a status says that the same request may
+// retryableStatus reports whether a status says that the same request may
 // succeed later: 408, 429, 500, 502, 503, 504.
-func RetryableStatus(status int) bool {
+func retryableStatus(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ParseRateLimit parses a RateLimit field (draft-ietf-httpapi-ratelimit-headers-11), a
+// parseRateLimit parses a RateLimit field (draft-ietf-httpapi-ratelimit-headers-11), a
 // list such as
 //
 //	"burst";r=0;t=2, "daily";r=970;t=41000
@@ -14,7 +14,7 @@ import (
 // greatest t among them or, if no limit is exhausted, the greatest t of all. ok is false
 // if the field is not a list of items (RFC 9651), or if no item has both an r and a t that
 // are numbers of at least 0.
-func ParseRateLimit(field string) (wait time.Duration, ok bool) {
+func parseRateLimit(field string) (wait time.Duration, ok bool) {
 	var usedUp, greatest time.Duration
 	var found, out bool
 	s := scanner{rest: field}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// ParseRetryAfter parses a Retry-After field (RFC 9110, section 10.2.3): a whole number
+// parseRetryAfter parses a Retry-After field (RFC 9110, section 10.2.3): a whole number
 // of seconds, or a date, from which it subtracts now. A date in the past is a wait of 0.
 // A number too great for a Duration is the greatest Duration. For any other value, such
 // as a date that is not in GMT, ok is false.
-func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
+func parseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.TrimSpace(value)
 	if wait, ok := seconds(value); ok {
 		return wait, true
@@ -82,7 +82,7 @@ func RequestedWait(resp *http.Response, now time.Time) (wait time.Duration, retr
 	}
 	var ok bool
 	for _, value := range h.Values("Retry-After") {
-		if w, valid := ParseRetryAfter(value, now); valid {
+		if w, valid := parseRetryAfter(value, now); valid {
 			wait, ok = max(wait, w), true
 		}
 	}
@@ -90,7 +90,7 @@ func RequestedWait(resp *http.Response, now time.Time) (wait time.Duration, retr
 		return wait, true
 	}
 	if s := resp.StatusCode; s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable {
-		wait, _ = ParseRateLimit(strings.Join(h.Values("RateLimit"), ", "))
+		wait, _ = parseRateLimit(strings.Join(h.Values("RateLimit"), ", "))
 	}
 	return wait, true
 }

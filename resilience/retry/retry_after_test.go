@@ -125,7 +125,7 @@ func TestRateLimitFields(t *testing.T) {
 		`limit=100, remaining=0, reset=36`: none, // an older draft
 		`100`:                              none,
 	} {
-		wait, ok := ParseRateLimit(field)
+		wait, ok := parseRateLimit(field)
 		if ok != (want != none) || ok && wait/time.Second != want {
 			t.Errorf("%q: got %v, %v; want %d s", field, wait, ok, want)
 		}
@@ -143,10 +143,10 @@ func FuzzRequestedWait(f *testing.F) {
 		if wait, retry := RequestedWait(resp, noon); wait < 0 || !retry {
 			t.Errorf("%v, %v", wait, retry)
 		}
-		if wait, ok := ParseRateLimit(limit); wait < 0 || !ok && wait != 0 {
+		if wait, ok := parseRateLimit(limit); wait < 0 || !ok && wait != 0 {
 			t.Errorf("%v, %v", wait, ok)
 		}
-		if wait, ok := ParseRetryAfter(after, noon); wait < 0 || !ok && wait != 0 {
+		if wait, ok := parseRetryAfter(after, noon); wait < 0 || !ok && wait != 0 {
 			t.Errorf("%v, %v", wait, ok)
 		}
 	})

@@ -46,7 +46,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if resp != nil {
 			step.Status = resp.StatusCode
 		}
-		if err == nil && !v.Retry && !RetryableStatus(resp.StatusCode) {
+		if err == nil && !v.Retry && !retryableStatus(resp.StatusCode) {
 			return resp, nil // no failure, so the policy does not observe a step
 		}
 		if attempt = r.resend(req, resp, v, step); attempt == nil {
