@@ -62,7 +62,7 @@ func milliseconds(value string) (time.Duration, bool) {
 	return times(digits, time.Millisecond), true
 }
 
-// envoyTimeout is Milliseconds, except that 0 means no deadline, as in Envoy.
+// envoyTimeout is milliseconds, except that 0 means no deadline, as in Envoy.
 func envoyTimeout(value string) (time.Duration, bool) {
 	d, ok := milliseconds(value)
 	return d, ok && d > 0
