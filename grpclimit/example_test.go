@@ -146,6 +146,57 @@ func ExampleOptions() {
 	// Output: OK ["weight";q=1000;w=3600] ["weight";r=999;t=4]
 }
 
+// A server may change the status of a denial. The details of the default status, which
+// have the retry time, go with it here.
+func ExampleLimit_onDenied() {
+	limited, err := grpclimit.Limit(newLimiter("calls", stint.Spec{Limit: 1, Window: time.Minute}), grpclimit.Options{
+		OnDenied: func(_ *grpclimit.Call, _ *httplimit.Answer, denial *status.Status) error {
+			p := denial.Proto()
+			p.Message = "slow down: " + denial.Message()
+			return status.ErrorProto(p)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := connect(grpc.NewServer(limited.Options()...))
+	defer stop()
+	for range 2 {
+		_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// rpc error: code = ResourceExhausted desc = slow down: rate limit calls of 1 per 1m0s exceeded
+}
+
+// A counter is the decider of one limiter. This server wraps it, so that health checks
+// are not counted.
+func ExampleNewCounter() {
+	counter, err := grpclimit.NewCounter(newLimiter("calls", stint.Spec{Limit: 1, Window: time.Minute}), grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, err := grpclimit.New(grpclimit.DeciderFunc(func(ctx context.Context, c *grpclimit.Call) (httplimit.Answer, error) {
+		if strings.HasPrefix(c.Method, "/grpc.health.") {
+			return httplimit.Answer{Decision: stint.Decision{Allowed: true}, Binding: -1}, nil
+		}
+		return counter.Decide(ctx, c)
+	}), grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := connect(grpc.NewServer(limited.Options()...))
+	defer stop()
+	for range 2 {
+		_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+}
+
 // A decider chooses the limiter of a call: here by the method.
 func ExampleNew() {
 	reads, err := grpclimit.NewCounter(newLimiter("reads", stint.Spec{Limit: 2, Window: time.Minute}), grpclimit.Options{})

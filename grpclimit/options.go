@@ -61,7 +61,8 @@ type Options struct {
 	// addition to those of Identity.Clients.
 	Trust []netip.Prefix
 	// OnDenied, if not nil, returns the error of a call or message that is denied, or
-	// nil to let it pass. denial is the status that the client gets by default.
+	// nil to let it pass. denial is the status that the client gets by default; its
+	// RetryInfo has the retry time, jitter included.
 	OnDenied func(c *Call, a *httplimit.Answer, denial *status.Status) error
 	// OnError, if not nil, returns the error of a call that could not be decided, or
 	// nil to let it pass. It cannot let a call pass that has a

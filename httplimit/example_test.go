@@ -201,6 +201,64 @@ func ExampleOptions() {
 	// Output: 200 "kilobytes";q=1000;w=3600 "kilobytes";r=750;t=4
 }
 
+// A counter is the decider of one limiter. This program wraps it, so that health checks
+// are not counted.
+func ExampleNewCounter() {
+	counter, err := httplimit.NewCounter(newLimiter("orders", stint.Spec{Limit: 1, Window: time.Minute}), httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, err := httplimit.New(httplimit.DeciderFunc(func(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
+		if r.URL.Path == "/healthz" {
+			return httplimit.Answer{Decision: stint.Decision{Allowed: true}, Binding: -1}, nil
+		}
+		return counter.Decide(ctx, r)
+	}), httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limited.Wrap(hello)
+
+	for _, path := range []string{"/orders", "/orders", "/healthz"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Code)
+	}
+	// Output:
+	// /orders 200
+	// /orders 429
+	// /healthz 200
+}
+
+// A request has the attributes of its client, which deciders and key functions read.
+func ExampleNewRequest() {
+	trusted, err := httplimit.ParsePrefixes("10.0.0.0/8", "192.0.2.1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, err := httplimit.ParseSource("cookie:session")
+	if err != nil {
+		log.Fatal(err)
+	}
+	identity := &httplimit.Identity{APIKey: []httplimit.Source{session}, Clients: httplimit.Clients{Trusted: trusted}}
+
+	r := httptest.NewRequest("GET", "https://API.example.com/v1/orders?page=2", nil) // from the proxy 192.0.2.1
+	r.Header.Set("X-Forwarded-For", "203.0.113.9")
+	r.Header.Set("Cookie", "session=s1")
+	q := httplimit.NewRequest(r, identity)
+	for _, name := range []string{"ip", "api_key", "host", "path", "query:page", "header:X-Plan"} {
+		value, ok := q.Attribute(name)
+		fmt.Printf("%s %q %v\n", name, value, ok)
+	}
+	// Output:
+	// ip "203.0.113.9" true
+	// api_key "s1" true
+	// host "api.example.com" true
+	// path "/v1/orders" true
+	// query:page "2" true
+	// header:X-Plan "" false
+}
+
 // A decider chooses the limiter of a request: here by the plan of the client.
 func ExampleNew() {
 	tiers := map[string]*httplimit.Counter{}

@@ -31,11 +31,15 @@ const (
 var sourceKinds = [...]string{"bearer", "header", "query", "cookie", "jwt"}
 
 // ParseSource parses a source of a configuration: "bearer", "header:NAME",
-// "query:NAME", "cookie:NAME" or "jwt:CLAIM".
+// "query:NAME", "cookie:NAME" or "jwt:CLAIM". The error suggests the most similar source.
 func ParseSource(text string) (Source, error) {
 	s, ok := parseSource(text)
 	if !ok {
-		return s, fmt.Errorf("%q is no source of an identity (use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM)", text)
+		known := "use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
+		if near, ok := nearest(text, sourceKinds[:1]); ok {
+			known = fmt.Sprintf("did you mean %q? Else %s", near, known)
+		}
+		return s, fmt.Errorf("%.100q is no source of an identity (%s)", text, known)
 	}
 	if (s.kind == fromHeader || s.kind == fromCookie) && strings.ContainsFunc(s.name, notInToken) {
 		return s, fmt.Errorf("%.100q: no %s can have the name %.100q (use letters, digits and -, without spaces)", text, sourceKinds[s.kind], s.name)
@@ -129,7 +133,7 @@ func ValidateAttribute(name string) error {
 		return err
 	}
 	known := "use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
-	if near, ok := nearestAttribute(name); ok {
+	if near, ok := nearest(name, plainAttributes[:]); ok {
 		known = fmt.Sprintf("did you mean %q? Else %s", near, known)
 	}
 	return fmt.Errorf("%.100q is no attribute of a request (%s)", name, known)
@@ -137,12 +141,12 @@ func ValidateAttribute(name string) error {
 
 var plainAttributes = [...]string{"api_key", "ip", "method", "path", "host"}
 
-// nearestAttribute returns the known attribute that was probably meant. For
-// "heder:x-tenant" it returns "header:x-tenant".
-func nearestAttribute(name string) (string, bool) {
+// nearest returns the source or the attribute, among plain ones without a name of their
+// own, that was probably meant. For "heder:x-tenant" it returns "header:x-tenant".
+func nearest(name string, plain []string) (string, bool) {
 	kind, rest, named := strings.Cut(name, ":")
 	if !named {
-		return suggest.Name(name, plainAttributes[:])
+		return suggest.Name(name, plain)
 	}
 	near, ok := suggest.Name(kind, sourceKinds[fromHeader:])
 	return near + ":" + rest, ok && rest != ""

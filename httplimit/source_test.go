@@ -21,6 +21,11 @@ func TestSourcesAreReadAsConfigured(t *testing.T) {
 			t.Errorf("ParseSource(%q) = %v, %v; want an error that names the known", text, s, err)
 		}
 	}
+	for text, want := range map[string]string{"heder:X-Key": "header:X-Key", "Bearer": "bearer", "coockie:sid": "cookie:sid"} {
+		if _, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), `did you mean "`+want+`"?`) {
+			t.Errorf("ParseSource(%q): %v; want %q suggested", text, err, want)
+		}
+	}
 	for _, text := range []string{"header: X-Key", "header:X Key", "header:X:Key", "cookie:s=1"} {
 		if s, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), "can have the name") {
 			t.Errorf("ParseSource(%q) = %v, %v; want an error", text, s, err)
