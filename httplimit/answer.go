@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -118,6 +119,23 @@ func (a *Answer) RetryAfter() time.Duration {
 		return time.Duration(s) * time.Second
 	}
 	return stint.Never
+}
+
+// Wait waits for the delay that a leaky bucket gives an allowed request, or until ctx
+// ends: the error is then a [*stint.Error] of code CodeCanceled. Without a delay it
+// returns at once.
+func (a *Answer) Wait(ctx context.Context) error {
+	if a.Decision.Delay <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(a.Decision.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &stint.Error{Code: stint.CodeCanceled, Problem: "the request ended while it was delayed", Err: context.Cause(ctx)}
+	}
 }
 
 // resetAt returns the time at which the key is as if never used, in Unix seconds

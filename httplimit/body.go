@@ -221,31 +221,43 @@ func mediaRange(element string) (name string, quality float64) {
 	return strings.ToLower(strings.TrimSpace(name)), quality
 }
 
-// WriteError answers a request that could not be decided. The status is 400 with the
-// reason if the request is at fault, 401 for [ErrInvalidToken], 503 if the store failed
-// or the time ran out, and 500 for any other error. The answers 503 and 500 do not
+// WriteError answers a request that could not be decided, with [ErrorStatus] and a body.
+// The body has the reason if the request is at fault. The answers 503 and 500 do not
 // contain the cause, because it may name internal hosts.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
-	body := refusal{status: http.StatusInternalServerError, code: codeInternal,
-		message: "The limit could not be checked", problem: problemNone}
-	if coded, ok := errors.AsType[*stint.Error](err); ok {
-		body.translate(coded)
-	} else if errors.Is(err, ErrInvalidToken) { // as in RFC 6750, section 3.1
+	body := errorRefusal(err)
+	if body.status == http.StatusUnauthorized { // as in RFC 6750, section 3.1
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		body.status, body.code, body.message = http.StatusUnauthorized, codeInvalidToken, "The token cannot be verified"
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	body.write(w, r)
 }
 
-// translate maps error codes to statuses. No other function does.
-func (b *refusal) translate(err *stint.Error) {
-	switch err.Code {
-	case stint.CodeInvalid:
-		b.status, b.code, b.message = http.StatusBadRequest, codeInvalid, err.Error()
-	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
-		b.status, b.code = http.StatusServiceUnavailable, codeUnavailable
-		b.message = "The limit cannot be checked at the moment"
-	case stint.CodeInternal: // 500, as WriteError has set
+// ErrorStatus returns the status code for a request that could not be decided: 400 if the
+// request is at fault, 401 for [ErrInvalidToken], 503 if the store failed or the time ran
+// out, and 500 for any other error.
+func ErrorStatus(err error) int {
+	body := errorRefusal(err)
+	return body.status
+}
+
+// errorRefusal maps errors to statuses. No other function does.
+func errorRefusal(err error) refusal {
+	body := refusal{status: http.StatusInternalServerError, code: codeInternal,
+		message: "The limit could not be checked", problem: problemNone}
+	coded, ok := errors.AsType[*stint.Error](err)
+	if !ok {
+		if errors.Is(err, ErrInvalidToken) {
+			body.status, body.code, body.message = http.StatusUnauthorized, codeInvalidToken, "The token cannot be verified"
+		}
+		return body
 	}
+	switch coded.Code {
+	case stint.CodeInvalid:
+		body.status, body.code, body.message = http.StatusBadRequest, codeInvalid, coded.Error()
+	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
+		body.status, body.code, body.message = http.StatusServiceUnavailable, codeUnavailable, "The limit cannot be checked at the moment"
+	case stint.CodeInternal: // 500, as set above
+	}
+	return body
 }

@@ -332,7 +332,8 @@ func ExampleMiddleware_Decide() {
 	for range 2 {
 		answer, err := limited.Decide(httptest.NewRequest("GET", "/", nil))
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(httplimit.ErrorStatus(err))
+			return
 		}
 		header := http.Header{}
 		answer.SetHeaders(header, time.Now())

@@ -223,6 +223,23 @@ func TestDecideWritesNothingAndCallsNoHook(t *testing.T) {
 	}
 }
 
+func TestErrorsHaveOneStatus(t *testing.T) {
+	for want, errs := range map[int][]error{
+		400: {&stint.Error{Code: stint.CodeInvalid}},
+		401: {ErrInvalidToken, fmt.Errorf("token: %w", ErrInvalidToken)},
+		503: {&stint.Error{Code: stint.CodeUnavailable}, &stint.Error{Code: stint.CodeTimeout}, &stint.Error{Code: stint.CodeCanceled}, fmt.Errorf("store: %w", &stint.Error{Code: stint.CodeExhausted})},
+		500: {&stint.Error{}, errors.New("odd"), nil},
+	} {
+		for _, err := range errs {
+			w := httptest.NewRecorder()
+			WriteError(w, httptest.NewRequest("GET", "/", nil), err)
+			if got := ErrorStatus(err); got != want || w.Code != want {
+				t.Errorf("%v: %d, and written %d; want %d", err, got, w.Code, want)
+			}
+		}
+	}
+}
+
 func TestStoreErrorsAreLoggedWithinABound(t *testing.T) {
 	var text strings.Builder
 	now := testNow

@@ -39,7 +39,7 @@ func (k *keyMaker) key(r *Request) (string, error) {
 			return key, stint.ValidateKey(key)
 		}
 	}
-	if k.claims && r.who().Tokens == nil {
+	if k.claims && r.Identity().Tokens == nil {
 		return "", &stint.Error{Problem: "the requests cannot be counted", Err: errNoTokens}
 	}
 	return k.byAttributes(r)

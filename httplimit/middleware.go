@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/errlog"
 )
 
@@ -125,7 +124,7 @@ func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	answer.SetHeaders(w.Header(), m.now())
-	if err := wait(r.Context(), answer.Decision.Delay); err != nil {
+	if err := answer.Wait(r.Context()); err != nil {
 		WriteError(w, r, err)
 		return false
 	}
@@ -134,9 +133,10 @@ func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 
 // Decide decides a request and writes nothing, for servers whose responses are no
 // [http.ResponseWriter]. The caller reports the answer: by [Answer.SetHeaders] and, on a
-// denial, by [Answer.Status], [Answer.RetryAfter] and [Answer.DenialBody]. It must not let
-// a request pass whose error is a [Request.TokenError], and waits for the Delay of the
-// decision by itself. No hook is called.
+// denial, by [Answer.Status], [Answer.RetryAfter] and [Answer.DenialBody]. It calls
+// [Answer.Wait] before it serves a request that may pass, and answers an error by
+// [ErrorStatus]. An error may be a [Request.TokenError], with which no request may pass.
+// No hook is called.
 func (m *Middleware) Decide(r *http.Request) (Answer, error) {
 	if m == nil || m.decider == nil {
 		return Answer{Binding: -1}, errNotMade
@@ -187,19 +187,4 @@ func (m *Middleware) askOnDenied(w http.ResponseWriter, r *http.Request, a Answe
 		h["Cache-Control"] = cache
 	}
 	return true
-}
-
-// wait waits for the delay of a leaky bucket, or until ctx ends.
-func wait(ctx context.Context, delay time.Duration) error {
-	if delay <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return &stint.Error{Code: stint.CodeCanceled, Problem: "the request ended while it was delayed", Err: context.Cause(ctx)}
-	}
 }

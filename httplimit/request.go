@@ -27,12 +27,17 @@ func NewRequest(r *http.Request, identity *Identity) *Request {
 }
 
 // Identity returns the identity that [NewRequest] was given, or the zero Identity.
-func (r *Request) Identity() *Identity { return r.who() }
+func (r *Request) Identity() *Identity {
+	if r.identity == nil {
+		r.identity = &Identity{}
+	}
+	return r.identity
+}
 
 // Addr returns the address of the client; see [Clients.Addr].
 func (r *Request) Addr() netip.Addr {
 	if !r.hasAddr && r.Request != nil {
-		r.addr, r.hasAddr = r.who().Clients.Addr(r.Request), true
+		r.addr, r.hasAddr = r.Identity().Clients.Addr(r.Request), true
 	}
 	return r.addr
 }
@@ -56,14 +61,6 @@ func (r *Request) Refusal(name string) error {
 	return err
 }
 
-// who returns the identity that NewRequest was given, or the zero identity.
-func (r *Request) who() *Identity {
-	if r.identity == nil {
-		r.identity = &Identity{}
-	}
-	return r.identity
-}
-
 // target returns the URL of the request, or an empty URL if it has none.
 func (r *Request) target() *url.URL {
 	if r.URL == nil {
@@ -78,7 +75,7 @@ func (r *Request) attribute(name string) (string, error) {
 	}
 	switch name {
 	case "api_key":
-		return r.who().apiKey(r)
+		return r.Identity().apiKey(r)
 	case "ip":
 		return r.ip(), nil
 	case "method":

@@ -46,7 +46,7 @@ func (r *Request) readToken() *token {
 }
 
 func (r *Request) verifyToken() *token {
-	who := r.who()
+	who := r.Identity()
 	if who.Tokens == nil || r.Request == nil || who.TokenFrom.kind == fromClaim {
 		return &noToken
 	}
@@ -77,7 +77,7 @@ func tokenError(err error) error {
 // [Identity.RejectInvalidTokens]. The error is [ErrInvalidToken], or a [*stint.Error] if
 // the token could not be verified at the moment. [WriteError] answers both.
 func (r *Request) TokenError() error {
-	if !r.who().RejectInvalidTokens {
+	if !r.Identity().RejectInvalidTokens {
 		return nil
 	}
 	return r.readToken().err
