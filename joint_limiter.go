@@ -12,8 +12,9 @@ import (
 
 // JointLimiter limits requests that count under several keys at once, such as
 // a user and the user's tenant. It decides the limits of all its limiters as
-// one atomic group: a request is charged under all keys or under none. Make one
-// with [Join]: a nil or zero JointLimiter answers every request with an error.
+// one atomic group: a request is charged under all keys or under none. It is safe
+// for use by many goroutines at once. Make one with [Join]: a nil or zero
+// JointLimiter answers every request with an error.
 //
 // Every method takes one key for each limiter, in the order given to Join. Any
 // other number of keys is an error, and nothing is charged.
@@ -21,11 +22,12 @@ import (
 // The state is that of the limiters: each of them can be used alone as well, and
 // can be part of several JointLimiters.
 type JointLimiter struct {
-	limiter Limiter // of the limits of all limiters
-	keys    int     // number of limiters, and so of keys
+	limiter *Limiter // of the limits of all limiters
+	keys    int      // number of limiters, and so of keys
 }
 
-// Join returns a limiter that counts each request under all of the limiters.
+// Join returns a limiter that counts each request under all of the limiters. Each
+// limit keeps the policy of its limiter ([Limiter.With], [Limiter.WithLocal]).
 //
 // A limiter may be given twice, as for the two accounts of a transfer. A request
 // that has one key twice under it is then an error. It is an error if there are
@@ -35,38 +37,18 @@ type JointLimiter struct {
 // The observers of the limiters see the decisions of the JointLimiter; an observer of
 // several of them sees each decision once.
 func Join(limiters ...*Limiter) (*JointLimiter, error) {
-	j, err := join(limiters)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	var observers []Observer
-	for _, l := range limiters {
-		names = append(names, l.name)
-		if o := l.observed; o != nil && !slices.ContainsFunc(observers, func(known Observer) bool { return same(known, o.observer) }) {
-			observers = append(observers, o.observer)
-		}
-	}
-	if o := Observers(observers...); o != nil {
-		plain, _ := join(limiters) // it has succeeded once
-		j.limiter.observe(o, strings.Join(names, "+"), &plain.limiter)
-	}
-	return j, nil
-}
-
-// join is Join without the observers.
-func join(limiters []*Limiter) (*JointLimiter, error) {
 	if len(limiters) == 0 {
 		return nil, invalid("limiters: there are none", "pass one for each key")
 	}
-	j := &JointLimiter{keys: len(limiters)}
-	all := &j.limiter
+	all := &Limiter{waiting: &waiting{}}
+	var names []string
+	var observers []Observer
 	for i, l := range limiters {
 		if !l.made() {
 			return nil, errNotMade
 		}
 		if i == 0 {
-			all.most, all.clock, all.all.store, all.waiting = l.most, l.clock, l.all.store, &waiting{}
+			all.most, all.clock, all.all.store = l.most, l.clock, l.all.store
 		}
 		switch {
 		case !same(all.all.store, l.all.store):
@@ -78,10 +60,39 @@ func join(limiters []*Limiter) (*JointLimiter, error) {
 			all.all.add(claim, i)
 		}
 		all.shapes, all.most = all.shapes || l.shapes, min(all.most, l.most)
+		names = append(names, l.name)
+		if o := l.observed; o != nil && !slices.ContainsFunc(observers, func(known Observer) bool { return same(known, o.observer) }) {
+			observers = append(observers, o.observer)
+		}
 	}
-	all.taker = &all.all
-	return j, nil
+	all.name = strings.Join(names, "+")
+	all.setTaker()
+	return &JointLimiter{limiter: all.WithObserver(Observers(observers...)), keys: len(limiters)}, nil
 }
+
+// With returns a JointLimiter all of whose limits have the policy, in place of the
+// policies of their limiters; see [Limiter.With]. The copy shares the queues of the
+// JointLimiter. With of a nil or zero JointLimiter returns it unchanged.
+func (j *JointLimiter) With(p Policy) *JointLimiter {
+	if !j.made() {
+		return j
+	}
+	return &JointLimiter{limiter: j.limiter.withPolicy(p, nil), keys: j.keys}
+}
+
+// WithClock returns a JointLimiter that measures all waits by the clock, in place of
+// the clock of its limiters; see [Limiter.WithClock]. The copy has queues of its own.
+// WithClock of a nil or zero JointLimiter returns it unchanged.
+func (j *JointLimiter) WithClock(c Clock) *JointLimiter {
+	if !j.made() {
+		return j
+	}
+	return &JointLimiter{limiter: j.limiter.withClock(c), keys: j.keys}
+}
+
+// made reports whether the limiter came from Join, and so is neither nil nor a zero
+// value.
+func (j *JointLimiter) made() bool { return j != nil && j.limiter != nil }
 
 // same reports whether two interface values are equal. Values of a type that Go
 // cannot compare are not.
@@ -96,7 +107,7 @@ func same(a, b any) bool {
 // nil.
 func (j *JointLimiter) check(keys []string) error {
 	switch {
-	case j == nil || j.keys == 0:
+	case !j.made():
 		return errNotJoined
 	case len(keys) != j.keys:
 		return invalid(fmt.Sprintf("keys: there are %d for %d limiters", len(keys), j.keys), "pass one key for each limiter, in the order given to Join")
@@ -137,7 +148,7 @@ func (j *JointLimiter) AllowEach(ctx context.Context, n int64, maxDelay time.Dur
 // Limits returns the limits of all limiters, in the order given to [Join] and
 // there in that of [Limiter.Limits]. [Limit.Rule] is the name of the limiter.
 func (j *JointLimiter) Limits() []Limit {
-	if j == nil {
+	if !j.made() {
 		return nil
 	}
 	return j.limiter.all.limits()
@@ -162,14 +173,40 @@ func (j *JointLimiter) Wait(ctx context.Context, keys ...string) error {
 }
 
 // WaitN blocks until a request is allowed n units under every key; see
-// [Limiter.WaitN]. The callers that wait for the same keys of one JointLimiter
-// form one queue. Callers that share only some keys compete for them, and the
-// limiters' own waiters do too.
+// [Limiter.WaitN] for the errors and the deadline.
+//
+// The callers that wait for the same keys, in the same order, of one JointLimiter
+// and its copies from [JointLimiter.With] form one queue, which is first in, first
+// out. A queue exists only for a whole list of keys. Callers that share some of the
+// keys are therefore in other queues, as are the waiters of the single limiters and
+// of other JointLimiters, and there is no order among queues: when units of a shared
+// key become free, the first caller that asks the store gets them. A caller that
+// needs many units, or several keys that are all in demand, can be overtaken for as
+// long as the others leave too little for it.
+//
+// Several limits have no common rate, so only the wait of the first caller of a
+// queue is known. A caller behind it fails at once if even the first turn is after
+// its own deadline. Otherwise it fails at its own turn or its deadline.
 func (j *JointLimiter) WaitN(ctx context.Context, n int64, keys ...string) error {
 	if err := j.check(keys); err != nil {
 		return err
 	}
 	return j.limiter.wait(ctx, &waiter{key: queueOf(keys), keys: slices.Clone(keys), cost: n})
+}
+
+// WaitWithin is WaitN for a caller that waits for at most maxWait and handles denials
+// itself; see [Limiter.WaitWithin]. n is at least 1.
+func (j *JointLimiter) WaitWithin(ctx context.Context, n int64, maxWait time.Duration, keys ...string) (Decision, error) {
+	if err := j.check(keys); err != nil {
+		return Decision{}, err
+	}
+	if n < 1 {
+		return Decision{}, refuseNothing()
+	}
+	if maxWait <= 0 {
+		return j.limiter.takeKeys(ctx, Claim{Cost: n, MaxDelay: -1}, keys)
+	}
+	return j.limiter.waitWithin(ctx, &waiter{key: queueOf(keys), keys: slices.Clone(keys), cost: n}, maxWait)
 }
 
 // queueOf returns the name of the queue for these keys. The length before each key

@@ -146,6 +146,141 @@ func TestJointWaitServesTheDelay(t *testing.T) {
 	})
 }
 
+func TestJointWaitWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		user, _, both := userAndTenant(t, 3*time.Second) // a unit of the user each second
+		start := time.Now()
+		brief, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		for _, c := range []struct {
+			about   string
+			brief   bool // under a deadline at 2 s
+			n       int64
+			maxWait time.Duration
+			allowed bool
+			err     error
+			retry   time.Duration
+			at      time.Duration // since start, when the call returns
+		}{
+			{"no wait is needed", false, 3, 0, true, nil, 0, 0},
+			{"no wait is wanted", false, 1, -1, false, nil, time.Second, 0},
+			{"too short", false, 2, 2*time.Second - 1, false, nil, 2 * time.Second, 0},
+			{"long enough", false, 1, time.Second, true, nil, 0, time.Second},
+			{"past the deadline", true, 2, time.Minute, false, stint.CodeTimeout, 2 * time.Second, time.Second},
+			{"never", false, 4, time.Minute, false, nil, stint.Never, time.Second},
+			{"nothing", false, 0, time.Minute, false, stint.CodeInvalid, 0, time.Second},
+		} {
+			ctx := t.Context()
+			if c.brief {
+				ctx = brief
+			}
+			d, err := both.WaitWithin(ctx, c.n, c.maxWait, "ann", "acme")
+			if d.Allowed != c.allowed || !errors.Is(err, c.err) || d.RetryAfter != c.retry || time.Since(start) != c.at {
+				t.Errorf("%s: %+v, %v after %v; want %+v", c.about, d, err, time.Since(start), c)
+			}
+		}
+		if d, _ := user.Peek(t.Context(), "ann"); d.Remaining != 0 {
+			t.Errorf("%d remain", d.Remaining)
+		}
+	})
+}
+
+// The policies of the limiters stay until With of the JointLimiter replaces them.
+func TestJointPolicyIsOnEveryClaim(t *testing.T) {
+	store := &noted{Store: stint.NewMemory(stint.MemoryOptions{})}
+	open, closed := stint.Policy{Consistency: stint.Leased}, stint.Policy{OnFailure: stint.FailClosed, Replicas: 1}
+	user := limiterOver(t, store, mustLimit(t, stint.PerHour(30))).With(open)
+	tenant, err := limiterOver(t, store, mustLimit(t, stint.PerHour(90))).WithLocal(mustLimit(t, stint.PerHour(5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := stint.Join(user, tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for about, c := range map[string]struct {
+		j    *stint.JointLimiter
+		want [2]stint.Policy
+	}{
+		"the limiters' own": {both, [2]stint.Policy{open, {OnFailure: stint.FailLocal}}},
+		"with a clock":      {both.WithClock(&stepping{time.Now()}), [2]stint.Policy{open, {OnFailure: stint.FailLocal}}},
+		"replaced":          {both.With(closed), [2]stint.Policy{closed, closed}},
+		"replaced twice":    {both.With(open).With(closed).WithClock(nil), [2]stint.Policy{closed, closed}},
+	} {
+		r, _ := c.j.Reserve(t.Context(), 1, "ann", "acme")
+		for name, call := range map[string]func(){
+			"allow":       func() { _, _ = c.j.Allow(t.Context(), "ann", "acme") },
+			"allow each":  func() { _, _, _ = c.j.AllowEach(t.Context(), 1, 0, make([]stint.Decision, 2), "ann", "acme") },
+			"wait":        func() { _ = c.j.Wait(t.Context(), "ann", "acme") },
+			"wait within": func() { _, _ = c.j.WaitWithin(t.Context(), 1, time.Second, "ann", "acme") },
+			"not waiting": func() { _, _ = c.j.WaitWithin(t.Context(), 1, 0, "ann", "acme") },
+			"reserve":     func() { _, _ = c.j.Reserve(t.Context(), 1, "ann", "acme") },
+			"cancel":      func() { _ = r.Cancel(t.Context()) },
+		} {
+			store.claims = nil
+			call()
+			if len(store.claims) != 2 || store.claims[0].Policy != c.want[0] || store.claims[1].Policy != c.want[1] ||
+				(store.claims[1].Local != nil) != (c.want[1].OnFailure == stint.FailLocal) {
+				t.Errorf("%s, %s: %+v; want %+v", about, name, store.claims, c.want)
+			}
+		}
+	}
+}
+
+func TestJointWaitersOfCopiesFormOneQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, both := userAndTenant(t, 3*time.Second)
+		strict, start := both.With(stint.Policy{OnFailure: stint.FailClosed}), time.Now()
+		_, _ = both.AllowN(t.Context(), 3, "ann", "acme")
+		var wg sync.WaitGroup
+		for i, j := range []*stint.JointLimiter{both, strict, both} {
+			wg.Go(func() {
+				if err := j.WaitN(t.Context(), int64(3-i), "ann", "acme"); err != nil || time.Since(start) != []time.Duration{3 * time.Second, 5 * time.Second, 6 * time.Second}[i] {
+					t.Errorf("waiter %d: %v after %v", i, err, time.Since(start))
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+	})
+}
+
+// Every wait follows the clock: no time passes outside of it.
+func TestJointWaitFollowsTheClock(t *testing.T) {
+	clock := &stepping{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	start := clock.now
+	store := stint.NewMemory(stint.MemoryOptions{Clock: clock.Now})
+	limit := mustLimit(t, stint.Spec{Limit: 10, Window: time.Minute, Capacity: 1})
+	account := limiterOver(t, store, limit)
+	own, err := stint.Join(account.WithClock(clock), account.WithClock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := stint.Join(account, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, j := range []*stint.JointLimiter{own, later.WithClock(clock), own.With(stint.Policy{Replicas: 1})} {
+		keys := []string{fmt.Sprint("a", i), fmt.Sprint("b", i)}
+		for range 2 {
+			if err := j.Wait(t.Context(), keys...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d, err := j.WaitWithin(t.Context(), 1, 6*time.Second, keys...); err != nil || !d.Allowed {
+			t.Errorf("within 6s: %+v, %v", d, err)
+		}
+		if waited := clock.now.Sub(start); waited != time.Duration(i+1)*12*time.Second {
+			t.Errorf("waited %v; want %v", waited, time.Duration(i+1)*12*time.Second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := j.Wait(ctx, keys...); !errors.Is(err, stint.CodeTimeout) {
+			t.Errorf("%v; want a timeout at once", err)
+		}
+	}
+}
+
 func TestJoinSaysWhatIsWrong(t *testing.T) {
 	user, tenant, both := userAndTenant(t, time.Hour)
 	for about, limiters := range map[string][]*stint.Limiter{
@@ -186,6 +321,8 @@ func TestJoinSaysWhatIsWrong(t *testing.T) {
 				return err
 			},
 			"wait":    func() error { return c.j.WaitN(t.Context(), c.n, c.keys...) },
+			"within":  func() error { _, err := c.j.WaitWithin(t.Context(), c.n, time.Second, c.keys...); return err },
+			"at once": func() error { _, err := c.j.WaitWithin(t.Context(), c.n, 0, c.keys...); return err },
 			"reserve": func() error { _, err := c.j.Reserve(t.Context(), c.n, c.keys...); return err },
 		}
 		for name, call := range calls {
@@ -194,8 +331,13 @@ func TestJoinSaysWhatIsWrong(t *testing.T) {
 			}
 		}
 	}
-	if d, _ := user.Peek(t.Context(), "ann"); d.Remaining != 3 || (*stint.JointLimiter)(nil).Limits() != nil {
+	if d, _ := user.Peek(t.Context(), "ann"); d.Remaining != 3 {
 		t.Error("a refused request was charged")
+	}
+	for _, j := range []*stint.JointLimiter{nil, &zero} {
+		if j.Limits() != nil || j.With(stint.Policy{Replicas: 1}) != j || j.WithClock(nil) != j {
+			t.Error("it has limits, or a copy differs")
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ func (l *Limiter) With(p Policy) *Limiter {
 	if !l.made() {
 		return l
 	}
-	return l.with(p, nil)
+	return l.withPolicy(p, nil)
 }
 
 // WithLocal is With for [FailLocal] with numbers of its own: while the store
@@ -124,7 +124,7 @@ func (l *Limiter) WithLocal(limit Limit) (*Limiter, error) {
 	}
 	p := l.all.claims[0].Policy
 	p.OnFailure = FailLocal
-	return l.with(p, &Local{Limit: own}), nil
+	return l.withPolicy(p, &Local{Limit: own}), nil
 }
 
 // WithClock returns a limiter that reads the time and sleeps by the clock: it
@@ -138,30 +138,38 @@ func (l *Limiter) WithClock(c Clock) *Limiter {
 	if !l.made() {
 		return l
 	}
-	copied := l.with(l.all.claims[0].Policy, l.all.claims[0].Local)
-	copied.clock, copied.waiting = c, &waiting{}
-	if o := copied.observed; o != nil {
-		o.plain.clock, o.plain.waiting = copied.clock, copied.waiting
-	}
-	return copied
+	return l.withClock(c)
 }
 
-// with returns a copy of the limiter that differs in the policy of its claims.
-func (l *Limiter) with(p Policy, local *Local) *Limiter {
-	c := l.plainWith(p, local)
+func (l *Limiter) withClock(clock Clock) *Limiter {
+	queues := &waiting{}
+	return l.with(func(c *Limiter) { c.clock, c.waiting = clock, queues })
+}
+
+func (l *Limiter) withPolicy(p Policy, local *Local) *Limiter {
+	return l.with(func(c *Limiter) {
+		for i := range c.all.claims {
+			c.all.claims[i].Policy, c.all.claims[i].Local = p, local
+		}
+	})
+}
+
+// with returns a copy of the limiter with a change, which is applied twice if the
+// limiter has an observer: to the copy and to the plain limiter in it.
+func (l *Limiter) with(change func(*Limiter)) *Limiter {
+	c := l.plainWith(change)
 	if l.observed != nil {
-		c.observe(l.observed.observer, c.name, l.plainWith(p, local))
+		c.observe(l.observed.observer, l.plainWith(change))
 	}
 	return c
 }
 
-// plainWith is with, without the observer.
-func (l *Limiter) plainWith(p Policy, local *Local) *Limiter {
+// plainWith is with, without the observer. The copy has a pool of its own, because
+// the buffers in the pool hold the claims.
+func (l *Limiter) plainWith(change func(*Limiter)) *Limiter {
 	c := &Limiter{name: l.name, shapes: l.shapes, most: l.most, clock: l.clock, waiting: l.waiting}
-	c.all.store = l.all.store
-	for _, claim := range l.all.claims {
-		c.all.add(Claim{Limit: claim.Limit, Policy: p, Local: local}, 0)
-	}
+	c.all.store, c.all.claims, c.all.keyOf = l.all.store, slices.Clone(l.all.claims), l.all.keyOf
+	change(c)
 	c.setTaker()
 	return c
 }

@@ -12,7 +12,6 @@ import (
 // path than before.
 type observed struct {
 	observer Observer
-	name     string
 	plain    *Limiter
 }
 
@@ -25,17 +24,17 @@ func (l *Limiter) WithObserver(o Observer) *Limiter {
 	if !l.made() {
 		return l
 	}
-	first := &l.all.claims[0]
-	c := l.plainWith(first.Policy, first.Local)
+	unchanged := func(*Limiter) {}
+	c := l.plainWith(unchanged)
 	if o = Observers(o); o != nil {
-		c.observe(o, l.name, l.plainWith(first.Policy, first.Local))
+		c.observe(o, l.plainWith(unchanged))
 	}
 	return c
 }
 
-// observe has a new limiter report to the observer.
-func (l *Limiter) observe(o Observer, name string, plain *Limiter) {
-	l.observed = &observed{o, name, plain}
+// observe has a new limiter report to the observer. plain is the same limiter.
+func (l *Limiter) observe(o Observer, plain *Limiter) {
+	l.observed = &observed{o, plain}
 	l.taker = l.observed
 }
 
@@ -83,7 +82,7 @@ type operation struct {
 }
 
 func (o *observed) start(ctx context.Context, op string, cost int64) (*operation, context.Context) {
-	p := &operation{observed: o, event: Event{Kind: EventDecision, Name: o.name, Op: op, Cost: max(cost, -cost)}}
+	p := &operation{observed: o, event: Event{Kind: EventDecision, Name: o.plain.name, Op: op, Cost: max(cost, -cost)}}
 	if cost == Forget {
 		p.event.Cost = 0
 	}

@@ -76,12 +76,18 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 	if maxWait <= 0 || !l.made() {
 		return l.take(ctx, Claim{Key: key, Cost: n, MaxDelay: -1})
 	}
-	end, deadline := l.now().Add(maxWait), l.deadline(ctx)
-	sooner := !deadline.IsZero() && deadline.Before(end)
+	return l.waitWithin(ctx, &waiter{key: key, cost: n}, maxWait)
+}
+
+// waitWithin is WaitWithin with a maxWait above 0, for a Limiter or a JointLimiter.
+func (l *Limiter) waitWithin(ctx context.Context, w *waiter, maxWait time.Duration) (Decision, error) {
+	deadline := l.deadline(ctx)
+	w.end = l.now().Add(maxWait)
+	sooner := !deadline.IsZero() && deadline.Before(w.end)
 	if sooner {
-		end = deadline
+		w.end = deadline
 	}
-	d, err := l.turn(ctx, &waiter{key: key, cost: n, end: end})
+	d, err := l.turn(ctx, w)
 	if err == nil && !d.Allowed && sooner && d.RetryAfter <= maxWait && d.RetryAfter != Never {
 		err = passesDeadline(&d)
 	}
