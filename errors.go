@@ -3,6 +3,7 @@ package stint
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Code is the kind of failure that kept a store from deciding. Each surface
@@ -18,7 +19,7 @@ const (
 	CodeInternal    Code = iota // a bug, or a state that cannot be read
 	CodeInvalid                 // the claim is wrong: key, limit, cost or group
 	CodeUnavailable             // the store cannot be reached or answers with errors
-	CodeTimeout                 // the deadline passed before the answer; the outcome is unknown
+	CodeTimeout                 // the deadline passed before the answer, so the outcome is unknown; or see KindWait
 	CodeCanceled                // the caller gave up
 	CodeExhausted               // a bound of the store was reached
 )
@@ -52,6 +53,11 @@ const (
 	KindBreakerOpen Kind = "breaker_open"
 )
 
+// KindWait is a wait of a limiter that would pass the deadline. The limiter has
+// decided, and charged nothing. Any other error of CodeTimeout is that of a store
+// that did not answer in time, so its outcome is unknown.
+const KindWait Kind = "wait"
+
 // Error is the only error type of a [Store]. It means that no decision could be
 // made.
 type Error struct {
@@ -60,6 +66,10 @@ type Error struct {
 	Problem string // the problem, as a sentence without a full stop
 	Mend    string // what to do about it; may be empty
 	Err     error  // the cause; may be nil
+
+	// RetryAfter is how long until the same call may succeed. A wait of a limiter
+	// that would pass the deadline has it. 0: unknown.
+	RetryAfter time.Duration
 }
 
 // Error returns the problem, the cause and the mend in one line.

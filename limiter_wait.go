@@ -10,10 +10,11 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 
 // WaitN blocks until key is allowed n units, and then for the delay of a leaky
 // bucket. It fails at once and charges nothing when the wait would never end
-// (CodeInvalid), when it would pass the deadline of ctx (CodeTimeout, with the
-// kind "wait"), and when ctx ends (CodeCanceled). While the store fails and the
-// policy is [FailClosed], WaitN tries again when the store may be back, or fails
-// with CodeUnavailable if that is after the deadline.
+// (CodeInvalid), when it would pass the deadline of ctx (CodeTimeout, with
+// [KindWait] and [Error.RetryAfter]), and when ctx ends (CodeCanceled). While the
+// store fails and the policy is [FailClosed], WaitN tries again when the store may
+// be back, or fails with CodeUnavailable and RetryAfter if that is after the
+// deadline.
 //
 // The deadline of ctx is measured by the system's clock. Under another clock
 // ([Limiter.WithClock]), the time left until the deadline when WaitN is called
@@ -58,10 +59,13 @@ func (l *Limiter) wait(ctx context.Context, w *waiter) error {
 }
 
 func passesDeadline(d *Decision) error {
+	e := &Error{Code: CodeTimeout, Kind: KindWait, Problem: "the wait of " + d.RetryAfter.String() + " would pass the deadline",
+		Err: context.DeadlineExceeded, RetryAfter: d.RetryAfter}
 	if d.Unavailable {
-		return &Error{Code: CodeUnavailable, Problem: "the store failed, and its next attempt in " + d.RetryAfter.String() + " would pass the deadline", Err: context.DeadlineExceeded}
+		e.Code, e.Kind = CodeUnavailable, ""
+		e.Problem = "the store failed, and its next attempt in " + d.RetryAfter.String() + " would pass the deadline"
 	}
-	return &Error{Code: CodeTimeout, Kind: "wait", Problem: "the wait of " + d.RetryAfter.String() + " would pass the deadline", Err: context.DeadlineExceeded}
+	return e
 }
 
 // WaitWithin is WaitN for a caller that waits for at most maxWait and handles

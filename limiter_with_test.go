@@ -200,7 +200,8 @@ func TestWaitForAFailedStore(t *testing.T) {
 	limiter := limiterOver(t, closed{stint.NewMemory(stint.MemoryOptions{})}, mustLimit(t, stint.PerSecond(1)))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if err := limiter.Wait(ctx, "k"); !errors.Is(err, stint.CodeUnavailable) || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+	err := limiter.Wait(ctx, "k")
+	if e := new(stint.Error); !errors.As(err, &e) || e.Code != stint.CodeUnavailable || e.RetryAfter != time.Second || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("%v; want unavailable, at once", err)
 	}
 	if d, err := limiter.WaitWithin(t.Context(), "k", 1, time.Millisecond); err != nil || !d.Unavailable || d.RetryAfter != time.Second {

@@ -152,7 +152,7 @@ func (c *Client) allow(ctx context.Context, key, method string, cost int64) erro
 	return wait(ctx, answer.Decision.Delay)
 }
 
-// fail translates an error. A wait that would pass the deadline (kind "wait") counts
+// fail translates an error. A wait that would pass the deadline ([stint.KindWait]) counts
 // as a deadline that passed. A store timeout counts as a store failure, unless the
 // context of the call has ended.
 func (c *Client) fail(ctx context.Context, err error) error {
@@ -160,7 +160,7 @@ func (c *Client) fail(ctx context.Context, err error) error {
 		return c.options.OnError(ctx, err)
 	}
 	coded, ok := errors.AsType[*stint.Error](err)
-	foreseen := ok && coded.Kind == "wait"
+	foreseen := ok && coded.Kind == stint.KindWait
 	if foreseen || ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		return ended(err).Err()
 	}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 // Limiter makes a caller wait for its turn. Wait returns nil when the turn has come, and
 // an error if it will not come in time. A *stint.Limiter is a Limiter; with a leaky
-// bucket it shapes the traffic. A Limiter must be safe for concurrent use.
+// bucket it shapes the traffic. Its policy (With) applies: with stint.FailClosed an
+// attempt waits until its store is back, or is refused as Unavailable. A Limiter must be
+// safe for concurrent use.
 type Limiter interface {
 	Wait(ctx context.Context, key string) error
 }
@@ -114,7 +117,12 @@ func (p *Chain) waitForTurn(ctx context.Context, key string) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &RefusedError{Part: PartLimiter, Err: err}
+	refused := &RefusedError{Part: PartLimiter, Err: err}
+	if e, ok := errors.AsType[*stint.Error](err); ok {
+		refused.RetryAfter = e.RetryAfter
+		refused.Unavailable = e.Kind != stint.KindWait && e.Code != stint.CodeInvalid
+	}
+	return refused
 }
 
 // Call is an attempt that was let through. End it by Success, Failure, Ignore or End. If

@@ -14,7 +14,7 @@ type Part uint8
 const (
 	PartBulkhead Part = iota // Err is a *bulkhead.RefusedError
 	PartBreaker              // Err is a *breaker.RefusedError
-	PartLimiter              // Err is the limiter's error
+	PartLimiter              // Err is the limiter's error: of a *stint.Limiter a *stint.Error
 	PartDeadline             // Err is a *deadline.RefusedError
 	partCount
 )
@@ -37,8 +37,14 @@ type RefusedError struct {
 	Part Part
 	Err  error // the part's own error
 
-	// RetryAfter is how long the breaker will still refuse attempts. Zero: unknown.
+	// RetryAfter is how long the breaker will still refuse attempts, or how long the
+	// attempt would have waited for the limiter. Zero: unknown.
 	RetryAfter time.Duration
+
+	// Unavailable reports that a *stint.Limiter could not decide, because its store
+	// fails: the attempt is not over a limit. A limiter with stint.FailClosed refuses
+	// in this case.
+	Unavailable bool
 
 	// Before is the error of the attempt before this one, or a [*StatusError]. It is nil
 	// for the first attempt. [errors.Is] and [errors.As] do not look into it.

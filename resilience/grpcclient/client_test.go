@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
@@ -246,6 +247,7 @@ func TestRefusals(t *testing.T) {
 		{"breaker", client.Chain{Breaker: open}, client.PartBreaker, codes.Unavailable},
 		{"limiter", client.Chain{Limiter: limiter{errors.New("limit")}}, client.PartLimiter, codes.ResourceExhausted},
 		{"limiterTooLate", client.Chain{Limiter: limiter{context.DeadlineExceeded}}, client.PartLimiter, codes.DeadlineExceeded},
+		{"limiterUnavailable", client.Chain{Limiter: limiter{&stint.Error{Code: stint.CodeUnavailable, Err: context.DeadlineExceeded}}}, client.PartLimiter, codes.Unavailable},
 		{"limiterCanceled", client.Chain{Limiter: limiter{context.Canceled}}, client.PartLimiter, codes.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -39,6 +39,8 @@ func (r *refusal) code() codes.Code {
 	switch {
 	case errors.Is(r.Err, context.Canceled):
 		return codes.Canceled
+	case r.Unavailable:
+		return codes.Unavailable
 	case r.Timeout(), errors.Is(r.Err, context.DeadlineExceeded):
 		return codes.DeadlineExceeded
 	case r.Part == client.PartBreaker:
