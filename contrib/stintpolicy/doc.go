@@ -10,4 +10,7 @@
 // in the queue of a leaky bucket cannot be refunded. There, an execution that gives up
 // leaves a gap, and so does one that is denied because others joined the queue at the
 // same moment.
+//
+// An execution that cannot be checked because the store fails ends with a [*stint.Error]:
+// a server answers it with 503, and a denial with 429.
 package stintpolicy

@@ -7,6 +7,8 @@ import (
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/common"
 	"github.com/failsafe-go/failsafe-go/policy"
+
+	"github.com/stintdev/stint"
 )
 
 // ToExecutor implements failsafe.Policy.
@@ -59,8 +61,11 @@ func (p *Policy[R]) acquire(ctx context.Context) error {
 		ctx = context.Background()
 	}
 	d, err := p.options.Limiter.WaitWithin(ctx, p.options.Key(ctx), p.options.Cost, p.options.MaxWait)
-	if err == nil && !d.Allowed {
-		err = &DeniedError{d}
+	switch {
+	case err != nil || d.Allowed:
+		return err
+	case d.Unavailable:
+		return &stint.Error{Code: stint.CodeUnavailable, Problem: "the rate limit cannot be checked, because its store failed", RetryAfter: d.RetryAfter}
 	}
-	return err
+	return &DeniedError{d}
 }

@@ -14,7 +14,9 @@ import (
 
 // Options configures a [Policy].
 type Options[R any] struct {
-	// Limiter holds the limits; required.
+	// Limiter holds the limits; required. Its policy ([stint.Limiter.With]) says what
+	// happens while its store fails, and its clock ([stint.Limiter.WithClock]) measures
+	// the waits.
 	Limiter *stint.Limiter
 
 	// Key returns the key that an execution is counted under, from its context. Defaults
@@ -31,8 +33,8 @@ type Options[R any] struct {
 	// order in which they came. Zero: no execution waits.
 	MaxWait time.Duration
 
-	// OnDenied is called for every execution that is denied. It must be safe for
-	// concurrent use.
+	// OnDenied is called for every execution that is over the limit, and not while the
+	// store fails. It must be safe for concurrent use.
 	OnDenied func(failsafe.ExecutionEvent[R], stint.Decision)
 }
 
@@ -52,7 +54,7 @@ func New[R any](o Options[R]) (*Policy[R], error) {
 		o.Cost = 1
 	}
 	err := errors.Join(
-		unless(o.Limiter != nil, "Limiter: is missing"),
+		unless(o.Limiter.Name() != "", "Limiter: is missing, or was not made by stint.NewLimiter"),
 		unless(o.Cost >= 1, "Cost: is %d; use at least 1", o.Cost),
 		unless(o.MaxWait >= 0, "MaxWait: is %v, which is below 0", o.MaxWait),
 	)
@@ -73,16 +75,18 @@ func unless(right bool, format string, args ...any) error {
 // its own.
 func (p *Policy[R]) ResultAgnostic() {}
 
-// DeniedError reports that an execution was denied. Its decision has the time to try
+// DeniedError reports that an execution is over the limit. Its decision has the time to
+// try again.
+//
+// An execution that could not be checked fails with a [*stint.Error] instead. While the
+// store fails and the policy is [stint.FailClosed], that error is
+// [stint.CodeUnavailable] to [errors.Is], and its RetryAfter is when the store is tried
 // again.
 type DeniedError struct{ Decision stint.Decision }
 
-// Error returns the limit and the time to wait, or says that the store failed.
+// Error returns the limit and the time to wait.
 func (e *DeniedError) Error() string {
-	switch d := &e.Decision; {
-	case d.Unavailable:
-		return fmt.Sprintf("the rate limit cannot be checked, because its store failed (try again in %v)", d.RetryAfter)
-	case d.RetryAfter == stint.Never:
+	if e.Decision.RetryAfter == stint.Never {
 		return fmt.Sprintf("rate limit of %d can never be enough for this cost", e.Decision.Limit)
 	}
 	return fmt.Sprintf("rate limit of %d exceeded (try again in %v)", e.Decision.Limit, e.Decision.RetryAfter)
@@ -93,12 +97,16 @@ func (e *DeniedError) Error() string {
 func (e *DeniedError) Is(target error) bool { return target == ratelimiter.ErrExceeded }
 
 // Delay is a DelayFunc for retry policies around this one. For a denied execution it
-// returns the time after which the limiter would allow it. For any other error it returns
-// −1, and the policy's own delay applies.
+// returns the time after which the limiter would allow it, and while the store fails the
+// time after which it is tried again. For any other error it returns −1, and the policy's
+// own delay applies.
 func Delay[R any](exec failsafe.ExecutionAttempt[R]) time.Duration {
-	var denied *DeniedError
-	if !errors.As(exec.LastError(), &denied) || denied.Decision.RetryAfter == stint.Never {
-		return -1
+	err := exec.LastError()
+	if denied, ok := errors.AsType[*DeniedError](err); ok && denied.Decision.RetryAfter != stint.Never {
+		return denied.Decision.RetryAfter
 	}
-	return denied.Decision.RetryAfter
+	if failed, ok := errors.AsType[*stint.Error](err); ok && failed.RetryAfter > 0 {
+		return failed.RetryAfter
+	}
+	return -1
 }

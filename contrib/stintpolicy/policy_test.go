@@ -253,7 +253,7 @@ func TestStoreErrorsAreNoDenials(t *testing.T) {
 
 func TestOptionsThatCannotBe(t *testing.T) {
 	l := limiter(stint.Spec{})
-	for field, o := range map[string]Options[any]{"Limiter": {}, "Cost": {Limiter: l, Cost: -1}, "MaxWait": {Limiter: l, MaxWait: -1}} {
+	for field, o := range map[string]Options[any]{"Limiter": {}, "Limiter: is missing, or": {Limiter: new(stint.Limiter)}, "Cost": {Limiter: l, Cost: -1}, "MaxWait": {Limiter: l, MaxWait: -1}} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "stintpolicy: "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -271,11 +271,95 @@ func TestZeroValues(t *testing.T) {
 	}
 }
 
-func TestDenialsSayWhetherTheStoreFailed(t *testing.T) {
+// failing is a store that fails until a time and decides by the policy of the claim, as
+// package guard does.
+type failing struct {
+	stint.Store
+	until time.Time
+}
+
+func (f *failing) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	switch {
+	case !time.Now().Before(f.until):
+		return f.Store.Take(ctx, c)
+	case c.Policy.OnFailure == stint.FailClosed:
+		return stint.Decision{Degraded: true, Unavailable: true, Limit: 2, RetryAfter: time.Second}, nil
+	}
+	return stint.Decision{Allowed: true, Degraded: true, Limit: 2}, nil
+}
+
+// The policy of the limiter says what happens while its store fails: a failure of the
+// store is no denial.
+func TestPolicyOfTheLimiterApplies(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		policy   stint.OnFailure
+		down     time.Duration // how long the store fails
+		maxWait  time.Duration
+		deadline time.Duration
+		retries  int
+		ran      bool
+		took     time.Duration
+	}{
+		{"open", stint.FailOpen, time.Hour, 0, time.Hour, 0, true, 0},
+		{"closed", stint.FailClosed, time.Hour, 0, time.Hour, 0, false, 0},
+		{"closed, waits too briefly", stint.FailClosed, time.Hour, time.Second - 1, time.Hour, 0, false, 0},
+		{"closed, waits for the store", stint.FailClosed, 3 * time.Second, time.Minute, time.Hour, 0, true, 3 * time.Second},
+		{"closed, under a deadline", stint.FailClosed, time.Hour, time.Minute, 500 * time.Millisecond, 0, false, 0},
+		{"closed, with retries", stint.FailClosed, 2 * time.Second, 0, time.Hour, 2, true, 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				store := &failing{stint.NewMemory(stint.MemoryOptions{}), start.Add(c.down)}
+				l := must(stint.NewLimiter(store, "policy", stint.MustParseLimit("2/s"))).With(stint.Policy{OnFailure: c.policy})
+				p := must(New(Options[any]{Limiter: l, MaxWait: c.maxWait, OnDenied: func(failsafe.ExecutionEvent[any], stint.Decision) { t.Error("a denial") }}))
+				retries := retrypolicy.NewBuilder[any]().WithMaxRetries(c.retries).WithDelayFunc(Delay[any]).Build()
+				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+				defer cancel()
+				ran := false
+				err := failsafe.With[any](retries, p).WithContext(ctx).Run(func() error { ran = true; return nil })
+				if ran != c.ran || time.Since(start) != c.took || (err == nil) != c.ran {
+					t.Errorf("ran %v after %v: %v", ran, time.Since(start), err)
+				}
+				if e := new(stint.Error); err != nil && (!errors.As(err, &e) || !errors.Is(err, stint.CodeUnavailable) || e.RetryAfter != time.Second || errors.Is(err, ratelimiter.ErrExceeded)) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+// stepping is a clock whose sleepers let the time pass at once.
+type stepping struct{ now time.Time }
+
+func (s *stepping) Now() time.Time { return s.now }
+
+func (s *stepping) Sleep(ctx context.Context, d time.Duration) error {
+	s.now = s.now.Add(max(0, d))
+	return ctx.Err()
+}
+
+// Executions wait by the clock of the limiter: no time passes outside of it.
+func TestWaitFollowsTheClock(t *testing.T) {
+	clock := &stepping{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	start, store := clock.now, stint.NewMemory(stint.MemoryOptions{Clock: clock.Now})
+	l := must(stint.NewLimiter(store, "policy", stint.MustParseLimit("1/h"))).WithClock(clock)
+	e := failsafe.With[any](must(New(Options[any]{Limiter: l, MaxWait: time.Hour})))
+	for range 3 {
+		if err := e.Run(func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if waited := clock.now.Sub(start); waited != 2*time.Hour {
+		t.Errorf("waited %v", waited)
+	}
+}
+
+func TestDenialsNameTheWait(t *testing.T) {
 	for want, d := range map[string]stint.Decision{
-		"rate limit of 2 exceeded (try again in 1s)":                                   {Limit: 2, RetryAfter: time.Second},
-		"rate limit of 2 can never be enough for this cost":                            {Limit: 2, RetryAfter: stint.Never},
-		"the rate limit cannot be checked, because its store failed (try again in 1s)": {Limit: 2, RetryAfter: time.Second, Degraded: true, Unavailable: true},
+		"rate limit of 2 exceeded (try again in 1s)":        {Limit: 2, RetryAfter: time.Second},
+		"rate limit of 2 can never be enough for this cost": {Limit: 2, RetryAfter: stint.Never},
 	} {
 		if got := (&DeniedError{d}).Error(); got != want {
 			t.Errorf("%q; want %q", got, want)
