@@ -45,7 +45,7 @@ func (m *Memory) callerStates() *states {
 // limits.
 func errNoRoom() error {
 	return &Error{Code: CodeExhausted, Kind: KindCallerBudget, Problem: "the memory store has no room for another key of limits that callers bring",
-		Mend: "give it a greater MemoryOptions.CallerKeys (--max-caller-keys), or let fewer callers bring limits of their own"}
+		Mend: "give it a greater MemoryOptions.CallerKeys, or let fewer callers bring limits of their own"}
 }
 
 // reserve makes room for a charge to a key that has a state. It changes neither

@@ -110,9 +110,9 @@ func (s *shards) logFailing(ctx context.Context, sh *shard, why breaker.Reason) 
 	if err := sh.failure.Load(); err != nil {
 		attrs = append(attrs, slog.String("error", (*err).Error()))
 	}
-	text := "store unavailable, circuit open: rules decide by on_store_failure"
+	text := "store unavailable, circuit open: each check is decided by its failure policy"
 	if sh.server != nil {
-		text = "replicas unavailable, circuit open: rules with replicas decide by on_store_failure, other rules use the store"
+		text = "replicas unavailable, circuit open: checks that need replicas are decided by their failure policy, other checks use the store"
 	}
 	s.logChange(ctx, slog.LevelWarn, text, attrs...)
 }
@@ -126,7 +126,7 @@ func (s *shards) logRecovered(ctx context.Context, sh *shard, after time.Duratio
 }
 
 func (s *shards) logForgotten(ctx context.Context, sh *shard) {
-	s.logChange(ctx, slog.LevelInfo, "store removed: it stayed unavailable, and no claim uses it any more", slog.String("shard", sh.name))
+	s.logChange(ctx, slog.LevelInfo, "store forgotten: it stayed unavailable, and no check uses it any more", slog.String("shard", sh.name))
 }
 
 func (s *shards) logChange(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {

@@ -181,7 +181,7 @@ func (a *account) refuse() error {
 	return &stint.Error{
 		Code: stint.CodeExhausted, Kind: stint.KindCallerBudget,
 		Problem: "the limits that callers bring have used up the store's budget for them",
-		Mend:    "use fewer keys or shorter windows, count by rules, or raise --max-caller-bytes",
+		Mend:    "use fewer keys or shorter windows, count by limits that do not come from callers, or give the store a greater Options.CallerBytes",
 	}
 }
 

@@ -67,7 +67,7 @@ func (h *heartbeat) beat(ctx context.Context) {
 	a, err := h.send(ctx, n, h.lasts)
 	after, took := h.clock().UnixMicro(), time.Since(sent)
 	if err != nil {
-		h.topology.dialer.log.Debug("the heartbeat failed", "error", err)
+		h.topology.dialer.log.Debug("the heartbeat failed: the number of nodes and the clock skew stay those of the last one", "error", err)
 		return
 	}
 	h.count(a)

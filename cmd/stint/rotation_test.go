@@ -64,7 +64,7 @@ func TestPasswordsOfRedisAreRotatedWhileServing(t *testing.T) {
 	for _, flag := range []string{"store-password-file", "rules-password-file"} {
 		await(t, "a log line", func() (bool, string) {
 			log := strings.Join(p.logged(), "\n")
-			return strings.Contains(log, `msg="secret file reloaded" flag=`+flag), log
+			return strings.Contains(log, `msg="secret file reloaded" setting=`+flag), log
 		})
 	}
 

@@ -98,10 +98,10 @@ func (f *Files) again(asked bool) {
 		err = f.use(contents)
 	}
 	if err != nil {
-		f.log.Error("secret file rejected; its previous content stays in force", "flag", f.name, "file", f.shown(), "error", err)
+		f.log.Error("secret file rejected; its previous content stays in force", "setting", f.name, "file", f.shown(), "error", err)
 		return
 	}
-	f.log.Info("secret file reloaded", "flag", f.name, "file", f.shown())
+	f.log.Info("secret file reloaded", "setting", f.name, "file", f.shown())
 }
 
 // read returns the contents and their hash. For a file that cannot be read, the error is

@@ -47,7 +47,7 @@ func TestATextIsReadAgain(t *testing.T) {
 	if text.Fresh() != "new" || !text.Is([]byte("new")) || text.Is([]byte("old")) {
 		t.Errorf("after a change: %q", text.Value())
 	}
-	if said := log.String(); !strings.Contains(said, "secret file reloaded") || !strings.Contains(said, "flag=http-token-file") || !strings.Contains(said, path) {
+	if said := log.String(); !strings.Contains(said, "secret file reloaded") || !strings.Contains(said, "setting=http-token-file") || !strings.Contains(said, path) {
 		t.Error(said)
 	}
 	log.Reset()

@@ -121,7 +121,7 @@ func (o *Options) renew(c *pgx.ConnConfig) {
 	if now, err := pgx.ParseConfig(o.URL); err == nil {
 		c.Password, c.TLSConfig, c.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
 	} else {
-		o.Logger.Error("secret file rejected; its previous content stays in force", "flag", "rules", "error", "a file that the URL of the rules names cannot be used")
+		o.Logger.Error("secret file rejected; its previous content stays in force", "setting", "rules", "error", "a file that the URL of the rules names cannot be used")
 	}
 	c.Password = cmp.Or(o.Password.Fresh(), c.Password)
 }
