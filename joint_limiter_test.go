@@ -227,6 +227,28 @@ func TestJointPolicyIsOnEveryClaim(t *testing.T) {
 	}
 }
 
+// The copies of a JointLimiter report to the observers of its limiters, and wait as it
+// does.
+func TestJointCopiesKeepTheObserver(t *testing.T) {
+	s, clock := &seen{}, &stepping{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	store := stint.NewMemory(stint.MemoryOptions{Clock: clock.Now})
+	account := limiterOver(t, store, mustLimit(t, stint.Spec{Limit: 10, Window: time.Minute, Capacity: 1})).WithObserver(s)
+	both, err := stint.Join(account, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := clock.now
+	for _, j := range []*stint.JointLimiter{both.WithClock(clock), both.WithClock(clock).With(stint.Policy{Replicas: 1})} {
+		_ = j.Wait(t.Context(), "a", "b")
+		_, _ = j.WaitWithin(t.Context(), 1, time.Minute, "a", "b")
+		_, _ = j.WaitWithin(t.Context(), 1, 0, "a", "b")
+		s.want(t, "decision test+test wait allowed", "decision test+test wait allowed", "decision test+test take denied by token_bucket:1m")
+	}
+	if waited := clock.now.Sub(start); waited != 18*time.Second {
+		t.Errorf("waited %v", waited)
+	}
+}
+
 func TestJointWaitersOfCopiesFormOneQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, both := userAndTenant(t, 3*time.Second)
