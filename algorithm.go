@@ -9,13 +9,13 @@ type Algorithm uint8
 // The algorithms. TokenBucket and GCRA are defined in bucket.go, each of the
 // others in the file of its name.
 const (
-	TokenBucket Algorithm = iota
-	GCRA
-	FixedWindow
-	SlidingWindowCounter
-	SlidingWindowLog
-	LeakyBucket
-	Quota
+	TokenBucket          Algorithm = iota // a burst, which refills at a steady rate
+	GCRA                                  // the same, given as limit, window and burst
+	FixedWindow                           // counts the current window, such as a minute of the clock
+	SlidingWindowCounter                  // estimates the last window from a few counters
+	SlidingWindowLog                      // records every unit of the last window
+	LeakyBucket                           // delays requests to a steady rate
+	Quota                                 // counts a period of the calendar: a day, a week or a month
 )
 
 var algorithmNames = [...]string{
@@ -32,7 +32,8 @@ func (a Algorithm) String() string {
 func Algorithms() []string { return append([]string(nil), algorithmNames[:]...) }
 
 // ParseAlgorithm returns the algorithm of a name that rule files use. The
-// empty name is the default, [TokenBucket].
+// empty name is the default, [TokenBucket]. For any other text the error is a
+// [*LimitError].
 func ParseAlgorithm(name string) (Algorithm, error) {
 	if name == "" {
 		return TokenBucket, nil

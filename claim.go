@@ -20,19 +20,20 @@ const MaxKey = 4096
 // Claim is one part of a request: a key, a limit and a cost.
 type Claim struct {
 	// Key names the user, address or other identity whose use is counted. It
-	// is not empty. [JoinKey] makes a key of several parts. Limits of
+	// has 1 to [MaxKey] bytes, of any value. [JoinKey] makes a key of several parts. Limits of
 	// different scope never share state, even under the same key.
 	Key string
 	// Limit is what is allowed. The zero Limit is an error.
 	Limit Limit
-	// Cost is how many units the request uses. A cost of zero peeks: it is
-	// always allowed and charges nothing. A cost below zero refunds. [Forget]
-	// drops the state.
+	// Cost is how many units the request uses, up to [MaxCost]. A cost of zero
+	// peeks: it is always allowed and charges nothing. A cost below zero
+	// refunds. [Forget] drops the state.
 	Cost int64
 	// Extra asks for up to this many units beside Cost, as far as they are
-	// there. [Decision.Granted] is the number granted. At least 0.
+	// there. [Decision.Granted] is the number granted. 0 to [MaxCost].
 	Extra int64
-	// At is, for a refund, the [Decision.At] of the charge. Zero means now.
+	// At is, for a refund, the [Decision.At] of the charge, in microseconds
+	// since the Unix epoch. Zero means now.
 	At int64
 	// MaxDelay is the greatest [Decision.Delay] that the caller can use. A
 	// leaky bucket that would delay the request for longer refuses it and
@@ -46,7 +47,8 @@ type Claim struct {
 	Local *Local
 	// AnyOf, above zero, makes the claim one of a set of alternatives: the
 	// claims of its [Group] with the same number. A set admits when one of its
-	// claims admits, and every claim of the set that admits is charged.
+	// claims admits, and every claim of the set that admits is charged. 0: the
+	// claim is no alternative.
 	AnyOf uint8
 	// Policy says which consistency the claim needs and what happens when its
 	// store fails. The zero value is Strict and FailOpen.
@@ -64,7 +66,7 @@ type Policy struct {
 
 // Local is the key and the limit under which a node decides a claim by itself.
 type Local struct {
-	Key   string
+	Key   string // empty: the key of the claim
 	Limit Limit
 }
 

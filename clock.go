@@ -10,6 +10,7 @@ import (
 // testing/synctest, so only tests and simulations outside of it need a Clock of
 // their own.
 type Clock interface {
+	// Now returns the time. A clock may stand still, but should not run back.
 	Now() time.Time
 	// Sleep waits for d, or until the context ends and then returns an error.
 	// It returns at once when d is 0 or less.

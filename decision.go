@@ -10,9 +10,10 @@ import (
 const Never = time.Duration(math.MaxInt64)
 
 // Decision is the answer to a claim. Durations are whole microseconds and
-// count from the caller's now.
+// count from the caller's now. The zero Decision, as beside an error, allows
+// nothing.
 type Decision struct {
-	Allowed  bool
+	Allowed  bool // false: nothing was charged
 	Degraded bool // decided without the store
 	// Unavailable says that the claim was denied because the store failed and
 	// its policy is [FailClosed]. The key may not be over its limit: answer 503

@@ -122,6 +122,8 @@ func stateTwice(i, j int) error {
 // why. The decisions of the other parts are valid. The error of a shadow is its
 // own: the group and the other shadows are decided. The shadows of a group with
 // an error are decided, and not charged.
+//
+// The zero value has no errors. Set is not safe for concurrent use.
 type GroupsError struct {
 	// Errs has one entry for each part of the groups, in order; nil for those
 	// that are decided. [Sizes] counts the parts.

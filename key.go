@@ -15,11 +15,13 @@ import (
 // characters in each part, so no part can contain the separator.
 const partSeparator = "\x00"
 
-// JoinKey joins the parts of an identity into one key. Two different lists of
-// valid parts never give the same key.
+// JoinKey joins the parts of an identity into one key, such as a tenant and a
+// user. Two different lists of parts never give the same key, if [ValidateKey]
+// accepts each part. The key may be at most [MaxKey] bytes long.
 func JoinKey(parts ...string) string { return strings.Join(parts, partSeparator) }
 
-// KeyParts splits a key into the parts that [JoinKey] joined.
+// KeyParts splits a key into the parts that [JoinKey] joined. Any other key has one
+// part, itself.
 func KeyParts(key string) []string { return strings.Split(key, partSeparator) }
 
 // ValidateKey returns an error for an invalid key, or an invalid part of a key,

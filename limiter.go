@@ -242,9 +242,11 @@ func (l *Limiter) takeKeys(ctx context.Context, c Claim, keys []string) (Decisio
 }
 
 // AllowN decides whether key may use n units now, and charges them if so. It
-// does not wait: a denial says how long to wait in [Decision.RetryAfter]. n is
-// at least 0; AllowN with 0 is [Limiter.Peek]. With several limits, the
-// decision is the one that [Combine] returns.
+// does not wait: a denial says how long to wait in [Decision.RetryAfter], which is
+// [Never] if n is greater than a limit. n is 0 to [MaxCost]; AllowN with 0 is
+// [Limiter.Peek]. With several limits, the decision is the one that [Combine]
+// returns. The error is an [*Error]: CodeInvalid for a wrong n or key, any other
+// code if the store could not decide.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
 	if n < 0 {
 		return Decision{}, refuseNegative()
@@ -296,7 +298,8 @@ func (l *Limiter) Limits() []Limit {
 	return l.all.limits()
 }
 
-// Peek returns what key has left, and charges nothing.
+// Peek returns what key has left, and charges nothing. It is always allowed, so
+// [Decision.Remaining] and [Decision.NextAfter] say what the key may use.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.take(ctx, Claim{Key: key})
 }

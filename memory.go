@@ -11,7 +11,7 @@ import (
 // MemoryOptions configures a [Memory] store. The zero value is useful.
 type MemoryOptions struct {
 	// MaxKeys bounds how many keys (states of one limit and key) are held.
-	// Defaults to DefaultMaxKeys. A wide state (a log, a counter of many
+	// 0 or less means DefaultMaxKeys. A wide state (a log, a counter of many
 	// buckets) counts as one key, and one more for every four words it keeps.
 	//
 	// When the store is full, it looks at some keys and evicts the one with
@@ -21,7 +21,7 @@ type MemoryOptions struct {
 
 	// CallerKeys bounds the states of limits that callers bring
 	// ([Spec.FromCaller]). These states have their own room and never take
-	// that of others. Defaults to half of MaxKeys, in addition to MaxKeys.
+	// that of others. 0 or less means half of MaxKeys, in addition to MaxKeys.
 	// States count as under MaxKeys. Each limit beyond the first 1,000 counts
 	// as 40 keys while any state uses it.
 	//
@@ -99,7 +99,8 @@ type Memory struct {
 	keepAll    bool
 }
 
-// NewMemory returns an empty store. A large store takes about half a megabyte
+// NewMemory returns an empty store. All options are valid, so there is no error. A
+// large store takes about half a megabyte
 // for each processor at once, three at least, and more only as keys come.
 func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxKeys <= 0 {

@@ -7,7 +7,8 @@ import (
 )
 
 // Reservation stands for units that were charged for later use. All copies of
-// a Reservation stand for the same units.
+// a Reservation stand for the same units, and may be used by many goroutines at
+// once. A nil or zero Reservation stands for no units.
 type Reservation struct {
 	// Decision is how the request was decided. When it is not Allowed,
 	// nothing was charged. Decision.Delay is how long to wait before acting.

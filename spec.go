@@ -82,7 +82,8 @@ type Spec struct {
 	FromCaller bool
 }
 
-// PerSecond is shorthand for a token bucket of n a second, capacity n.
+// PerSecond is shorthand for a token bucket of n a second, capacity n. n is 1 to
+// [MaxLimit]; [Spec.Compile] checks it. The same holds for the next three.
 func PerSecond(n int64) Spec { return Spec{Limit: n, Window: time.Second} }
 
 // PerMinute is shorthand for a token bucket of n a minute, capacity n.
@@ -95,7 +96,7 @@ func PerHour(n int64) Spec { return Spec{Limit: n, Window: time.Hour} }
 func PerDay(n int64) Spec { return Spec{Limit: n, Window: 24 * time.Hour} }
 
 // ParseSpec reads the short form of a limit: "100/m" is [PerMinute](100).
-// The units are s, m, h and d.
+// The units are s, m, h and d. The error is a [*LimitError].
 func ParseSpec(text string) (Spec, error) {
 	wrong := &LimitError{Field: "limit", Problem: fmt.Sprintf("%.40q is not a limit", text),
 		Mend: "write it as number/unit with the unit s, m, h or d, such as 100/m"}
