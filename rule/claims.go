@@ -186,6 +186,7 @@ func (q *request) standIn(r *Rule, key string) (*stint.Local, keyStatus) {
 
 // By returns the names of the attributes in the identity of a rule of this set.
 func (s *Set) By(r *Rule) []string {
+	s = s.orZero()
 	names := make([]string, len(r.identity.by))
 	for i, slot := range r.identity.by {
 		names[i] = s.slots.names[slot]
@@ -195,7 +196,7 @@ func (s *Set) By(r *Rule) []string {
 
 // Rule returns the rule with the id, or nil when the set has none.
 func (s *Set) Rule(id string) *Rule {
-	for _, r := range s.rules {
+	for _, r := range s.Rules() {
 		if r.ID == id {
 			return r
 		}
@@ -237,8 +238,8 @@ func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, erro
 func (s *Set) RuleList(r *Rule, a Attributes) List {
 	q := s.borrow(a, 0)
 	defer s.release(q)
-	if q.listed(&s.lists.deny) || q.deniedByRule(r) {
+	if q.listed(&q.set.lists.deny) || q.deniedByRule(r) {
 		return ListDeny
 	}
-	return listIf(q.listed(&s.lists.allow) || q.listed(&r.lists.allow))
+	return listIf(q.listed(&q.set.lists.allow) || q.listed(&r.lists.allow))
 }

@@ -55,7 +55,7 @@ func (p *Penalty) Has(l stint.Limit) bool {
 // scope of limits that are no part of the rule set, and those are not punished.
 func (s *Set) Penalties() map[stint.Limit]*Penalty {
 	all := make(map[stint.Limit]*Penalty)
-	for _, r := range s.rules {
+	for _, r := range s.Rules() {
 		if r.Penalty == nil || r.Mode != Enforce {
 			continue
 		}

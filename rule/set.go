@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// Set is a complete rule set. The zero value has no rules. A Set is immutable
-// and safe for concurrent use.
+// Set is a complete rule set. A nil Set and the zero value have no rules. A Set is
+// immutable and safe for concurrent use.
 type Set struct {
 	rules     []*Rule
 	tiers     tiers
@@ -23,6 +23,14 @@ type Set struct {
 	slots    slots
 	index    *index
 	requests sync.Pool // holds *request values sized for this set
+}
+
+// orZero returns the zero Set in place of a nil one, so that both behave alike.
+func (s *Set) orZero() *Set {
+	if s == nil {
+		return &Set{}
+	}
+	return s
 }
 
 // lists holds the allow list and the deny list.
@@ -67,20 +75,21 @@ func (s *slots) of(name string) slot {
 }
 
 // Rules returns the rules in file order. Callers must not modify the slice.
-func (s *Set) Rules() []*Rule { return s.rules }
+func (s *Set) Rules() []*Rule { return s.orZero().rules }
 
 // Tiers returns the names of the declared tiers in file order.
-func (s *Set) Tiers() []string { return append([]string(nil), s.tiers.names...) }
+func (s *Set) Tiers() []string { return append([]string(nil), s.orZero().tiers.names...) }
 
 // Version returns the version that the files give the set. It may be empty.
-func (s *Set) Version() string { return s.version }
+func (s *Set) Version() string { return s.orZero().version }
 
 // Warnings returns the findings that are valid but probably unintended.
-func (s *Set) Warnings() Problems { return s.warnings }
+func (s *Set) Warnings() Problems { return s.orZero().warnings }
 
 // borrow takes a request from the pool; release puts it back. A nil a stands
 // for a request without attributes.
 func (s *Set) borrow(a Attributes, cost int64) *request {
+	s = s.orZero()
 	q, ok := s.requests.Get().(*request)
 	if !ok {
 		q = &request{set: s, values: make([]attribute, len(s.slots.names))}
@@ -94,12 +103,12 @@ func (s *Set) borrow(a Attributes, cost int64) *request {
 
 // release clears the request, so that the pool retains none of its data, and
 // returns it to the pool.
-func (s *Set) release(q *request) {
+func (*Set) release(q *request) {
 	clear(q.values)
 	clear(q.parts)
 	q.reset()
 	q.attributes, q.list, q.err, q.tierKnown = nil, ListNone, nil, false
-	s.requests.Put(q)
+	q.set.requests.Put(q)
 }
 
 // CheckAttributes calls check for the name of each attribute that rules count by,
@@ -109,6 +118,7 @@ func (s *Set) release(q *request) {
 // request has is valid, but counts requests otherwise than its author meant, or not
 // at all. Rules in mode off are not checked.
 func (s *Set) CheckAttributes(check func(name string) error) (problems Problems) {
+	s = s.orZero()
 	errs := make([]error, len(s.slots.names))
 	for i, name := range s.slots.names {
 		errs[i] = check(name)
@@ -123,4 +133,4 @@ func (s *Set) CheckAttributes(check func(name string) error) (problems Problems)
 
 // Attributes returns the names of the attributes that the set may read from a
 // request, the well-known ones first. Callers must not modify the slice.
-func (s *Set) Attributes() []string { return s.slots.names }
+func (s *Set) Attributes() []string { return s.orZero().slots.names }

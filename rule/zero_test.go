@@ -8,24 +8,33 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// The zero Set has no rules. A set without a store returns an error.
+// The zero Set and a nil Set have no rules. A set without a store returns an error.
 func TestZeroValues(t *testing.T) {
-	var s rule.Set
+	for _, s := range []*rule.Set{{}, nil} {
+		testZeroSet(t, s)
+	}
+}
+
+func testZeroSet(t *testing.T, s *rule.Set) {
+	t.Helper()
 	store := stint.NewMemory(stint.MemoryOptions{})
 	if o, err := s.Decide(t.Context(), store, rule.Map{"ip": "192.0.2.1", "path": "/"}, 1); err != nil || !o.Allowed() || len(o.Hits) != 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	r := &rule.Rule{}
-	if len(s.Rules()) != 0 || s.Rule("x") != nil || len(s.Attributes()) != 0 || len(s.Tiers()) != 0 || len(s.Warnings()) != 0 || len(s.By(r)) != 0 {
+	if len(s.Rules()) != 0 || s.Rule("x") != nil || len(s.Attributes()) != 0 || len(s.Tiers()) != 0 || len(s.Warnings()) != 0 || len(s.By(r)) != 0 || len(s.Penalties()) != 0 {
 		t.Error("the zero set has rules")
 	}
 	_ = s.Version()
+	if len(s.CheckAttributes(func(string) error { return errors.New("unknown") })) != 0 || len(s.WithPathEncoding(rule.PathKeep).Rules()) != 0 {
+		t.Error("the zero set has attributes")
+	}
 	_ = s.Plan(rule.Map{}, 1)
 	_, _ = s.RuleClaims(r, rule.Map{}, 1)
 	_ = s.RuleList(r, rule.Map{})
 	_ = r.Any()
 	_ = r.DenyAll()
-	_ = r.Effective(&s)
+	_ = r.Effective(s)
 	var o rule.Outcome
 	_ = o.Allowed()
 

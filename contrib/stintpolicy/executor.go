@@ -50,7 +50,7 @@ func (p *Policy[R]) report(exec failsafe.Execution[R], err error) {
 	}
 }
 
-var errZero = errors.New("stintpolicy: the policy is a zero value (make one with New)")
+var errZero = errors.New("stintpolicy: the policy is nil or a zero value (make it with New, and look at its error)")
 
 // acquire returns nil once the execution may run, or an error if it may not.
 func (p *Policy[R]) acquire(ctx context.Context) error {
