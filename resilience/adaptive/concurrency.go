@@ -100,7 +100,7 @@ func (o *Options) setDefaults() {
 	}
 	initial := 20
 	if c, ok := o.Algorithm.(*CPU); ok {
-		initial = c.full
+		initial = c.atLowLoad()
 	}
 	o.Min = cmp.Or(o.Min, 1)
 	o.Max = cmp.Or(o.Max, max(o.Min, initial, 1000))

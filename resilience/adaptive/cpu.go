@@ -73,7 +73,15 @@ func NewCPU(o CPUOptions) (*CPU, error) {
 }
 
 // Next returns the limit at the current load, whatever the window.
-func (c *CPU) Next(_ float64, _ Window) float64 { return float64(c.full) * Linear(c.Load()) }
+func (c *CPU) Next(_ float64, _ Window) float64 { return float64(c.atLowLoad()) * Linear(c.Load()) }
+
+// atLowLoad returns Full; 0 for a nil CPU.
+func (c *CPU) atLowLoad() int {
+	if c == nil {
+		return 0
+	}
+	return c.full
+}
 
 // Scale returns n scaled by the current load, rounded down, but at least 1 if n is at
 // least 1.
@@ -86,7 +94,8 @@ func (c *CPU) Scale(n int64) int64 {
 }
 
 func (c *CPU) check() error {
-	return check.Unless(c.full >= 1, "adaptive: CPU: Full: is %d; use at least 1, because it is the limit at low load", c.full)
+	full := c.atLowLoad()
+	return check.Unless(full >= 1, "adaptive: CPU: Full: is %d; use at least 1, because it is the limit at low load", full)
 }
 
 // Load returns the load that is in use. The zero CPU and a nil *CPU return 0.

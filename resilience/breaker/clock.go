@@ -8,7 +8,8 @@ import (
 
 // CoarseClock is a clock that any number of breakers may share. A read costs about 1 ns
 // instead of the 20 to 30 ns of the system's clock; a call through a breaker with
-// SlowAfter reads it twice. Make one with [NewCoarseClock]. It is safe for concurrent
+// SlowAfter reads it twice. Make one with [NewCoarseClock]; a nil or zero CoarseClock
+// returns the system's time, and no breaker takes a zero one. It is safe for concurrent
 // use.
 //
 // The clock advances only at each tick. A measured duration is therefore off by up to a
@@ -47,11 +48,23 @@ func (c *CoarseClock) run(ticker *time.Ticker) {
 
 // Stop ends the goroutine of the clock. A stopped clock returns the system's time. Only
 // the first call has an effect.
-func (c *CoarseClock) Stop() { c.once.Do(func() { close(c.stopped) }) }
+func (c *CoarseClock) Stop() {
+	if c.made() {
+		c.once.Do(func() { close(c.stopped) })
+	}
+}
+
+// made reports whether the clock came from NewCoarseClock.
+func (c *CoarseClock) made() bool { return c != nil && c.stopped != nil }
 
 // Now returns the time of the last tick. It is a Clock for the options of any other
 // package.
-func (c *CoarseClock) Now() time.Time { return c.base.Add(c.elapsed()) }
+func (c *CoarseClock) Now() time.Time {
+	if !c.made() {
+		return time.Now()
+	}
+	return c.base.Add(c.elapsed())
+}
 
 // elapsed returns the time since the clock was made.
 func (c *CoarseClock) elapsed() time.Duration {

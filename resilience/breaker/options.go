@@ -143,7 +143,7 @@ func (o *Options) check() error {
 		check.Unless(o.Growth >= 1 && o.Growth < math.Inf(1), "breaker: Growth: is %v; use a number of at least 1", o.Growth),
 		check.Unless(o.OpenFor > 0, "breaker: OpenFor: is %v; use a time above 0", o.OpenFor),
 		check.Unless(o.CoarseClock == nil || o.Clock == nil, "breaker: CoarseClock: is set beside Clock; use one of them"),
-		check.Unless(o.CoarseClock == nil || o.CoarseClock.stopped != nil, "breaker: CoarseClock: is a zero value; make it with NewCoarseClock"),
+		check.Unless(o.CoarseClock == nil || o.CoarseClock.made(), "breaker: CoarseClock: is a zero value; make it with NewCoarseClock"),
 		check.Unless(o.MaxOpenFor >= o.OpenFor, "breaker: MaxOpenFor: %v is less than OpenFor, %v", o.MaxOpenFor, o.OpenFor),
 	)
 }

@@ -129,7 +129,7 @@ func (p *Chain) waitForTurn(ctx context.Context, key string) error {
 // its place is held longer than until the outcome is known, as for the body of a
 // response, report the outcome by Answer and end the call by Release. Only the first
 // outcome counts. Until the outcome is reported, a Call must not be used by two
-// goroutines at once. The zero Call holds nothing.
+// goroutines at once. A nil or zero Call holds nothing.
 type Call struct {
 	slot     *bulkhead.Slot // nil without a bulkhead
 	call     breaker.Call
@@ -154,7 +154,7 @@ func (c *Call) End(o breaker.Outcome) {
 
 // Answer reports the outcome to the breaker.
 func (c *Call) Answer(o breaker.Outcome) {
-	if !c.answered {
+	if c != nil && !c.answered {
 		c.answered = true
 		c.call.End(o)
 	}
@@ -163,8 +163,10 @@ func (c *Call) Answer(o breaker.Outcome) {
 // Release frees the place; only the first call does. If no outcome was reported, it also
 // reports that the outcome is unknown.
 func (c *Call) Release() {
-	c.Answer(breaker.Ignored)
-	c.slot.Release()
+	if c != nil {
+		c.Answer(breaker.Ignored)
+		c.slot.Release()
+	}
 }
 
 // end returns Release, or nil if there is no place to release.

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Transport is an [http.RoundTripper] of several parts. Make one with [New]; the zero
-// value has no parts. It is safe for concurrent use.
+// Transport is an [http.RoundTripper] of several parts. Make one with [New]; a nil
+// Transport and the zero value have no parts. It is safe for concurrent use.
 type Transport struct {
 	options Options
 	policy  *retry.Policy     // nil: no retries
@@ -27,6 +27,9 @@ func (t *Transport) setDefaults() {
 
 // RoundTrip makes one call with its retries.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t == nil {
+		t = &Transport{}
+	}
 	t.once.Do(t.setDefaults)
 	start, c := time.Now(), &request{options: &t.options, below: t.below}
 	req, cancel := t.bound(req)
@@ -66,6 +69,9 @@ func (t *Transport) repeating(c *request) http.RoundTripper {
 
 // CloseIdleConnections closes the idle connections of Base, if Base supports it.
 func (t *Transport) CloseIdleConnections() {
+	if t == nil {
+		t = &Transport{}
+	}
 	if c, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Transport is an [http.RoundTripper] that sends the time left to the server. The zero
-// value sends the time until the context's deadline, or the time in the request's headers
+// Transport is an [http.RoundTripper] that sends the time left to the server. A nil
+// Transport and the zero value send the time until the context's deadline, or the time in the request's headers
 // if that is less, as in a request that is passed on. Put it below the transport that
 // retries, so that each attempt carries the time left by then. It is safe for concurrent
 // use; do not change it once it is in use.
@@ -36,6 +36,9 @@ type Transport struct {
 // RoundTrip sends the request with the time that is left for it. If less than a
 // millisecond is left, it sends nothing and returns a [*RefusedError].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t == nil {
+		t = &Transport{}
+	}
 	ctx, cancel := t.bound(req.Context())
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -67,6 +70,9 @@ func (t *Transport) left(h http.Header, end time.Time) time.Duration {
 
 // CloseIdleConnections closes the idle connections of Base, if Base supports it.
 func (t *Transport) CloseIdleConnections() {
+	if t == nil {
+		t = &Transport{}
+	}
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -15,7 +15,7 @@ import (
 // and closes it. If the context then ends during the wait, the caller gets that response,
 // and a body that was longer or slower is cut off with an error.
 //
-// Transport is safe for concurrent use; do not change it once it is in use.
+// A nil Transport is the zero value. It is safe for concurrent use; do not change it once it is in use.
 type Transport struct {
 	// Base makes each attempt. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
@@ -35,6 +35,9 @@ type Transport struct {
 
 // RoundTrip sends the request, and sends it again while the policy allows.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t == nil {
+		t = &Transport{}
+	}
 	p := t.Policy.orZero()
 	r := p.begin(req.Context())
 	for attempt := req; ; {
@@ -79,6 +82,9 @@ func (r *run) resend(req *http.Request, resp *http.Response, v Classification, s
 
 // CloseIdleConnections closes the idle connections of Base, if Base supports it.
 func (t *Transport) CloseIdleConnections() {
+	if t == nil {
+		t = &Transport{}
+	}
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -7,6 +7,8 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -198,6 +200,28 @@ func TestNilParts(t *testing.T) {
 	}
 }
 
+func TestNilTransportsSendRequests(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for name, transport := range map[string]http.RoundTripper{
+		"client": (*client.Transport)(nil), "deadline": (*deadline.Transport)(nil), "retry": (*retry.Transport)(nil),
+	} {
+		c := http.Client{Transport: transport}
+		resp, err := c.Get(server.URL)
+		if err != nil || resp.StatusCode != http.StatusNotFound {
+			t.Fatalf("%s: %v", name, err)
+		}
+		_ = resp.Body.Close()
+		c.CloseIdleConnections()
+	}
+}
+
+func TestNilCPUIsRefused(t *testing.T) {
+	if _, err := adaptive.New(adaptive.Options{Algorithm: (*adaptive.CPU)(nil)}); err == nil || !strings.Contains(err.Error(), "Full: is 0") {
+		t.Error(err)
+	}
+}
+
 // The methods of nil parts that report something report that nothing happened.
 func TestNilPartsReportNothing(t *testing.T) {
 	var b *breaker.Breaker
@@ -211,10 +235,17 @@ func TestNilPartsReportNothing(t *testing.T) {
 		t.Errorf("bulkhead: %+v", p.Usage())
 	}
 	(*bulkhead.Slot)(nil).Release()
+	(*client.Call)(nil).Success()
+	for _, clock := range []*breaker.CoarseClock{nil, {}} {
+		clock.Stop()
+		if time.Since(clock.Now()).Abs() > time.Minute {
+			t.Error("a coarse clock that was not made does not return the system's time")
+		}
+	}
 	var c *adaptive.Concurrency
 	var th *adaptive.Throttle
 	var cpu *adaptive.CPU
-	if c.Usage() != (adaptive.Usage{}) || th.Probability() != 0 || cpu.Load() != 0 || cpu.Scale(100) != 100 {
+	if c.Usage() != (adaptive.Usage{}) || th.Probability() != 0 || cpu.Load() != 0 || cpu.Scale(100) != 100 || cpu.Next(0, adaptive.Window{}) != 0 {
 		t.Errorf("adaptive: %+v, %v, %v", c.Usage(), th.Probability(), cpu.Load())
 	}
 }
