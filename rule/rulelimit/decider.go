@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // Decider is an [httplimit.Decider] that decides by the rule set in force. Make it with
-// [New] or [Watch]; the zero value answers every request with an error. It is safe for
+// [New] or [Watch]; a nil or zero Decider answers every request with an error. It is safe for
 // concurrent use.
 //
 // A request is decided by one rule set and by one call of the store. A request that no
@@ -112,15 +112,15 @@ func newDecider(store stint.Store, o Options) (*Decider, error) {
 // [Decider.Status] then reports too, the previous set stays in force. On a decider of
 // [Watch], the set stays until the files change.
 func (d *Decider) Use(set *rule.Set) error {
+	if !d.made() {
+		return errNotMade
+	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	return d.useLocked(set)
 }
 
 func (d *Decider) useLocked(set *rule.Set) error {
-	if d.options.Logger == nil {
-		return errors.New("rulelimit: the decider is a zero value (make it with New or Watch)")
-	}
 	if err := d.options.check(set); err != nil {
 		d.rejectLocked(err)
 		return err
@@ -151,15 +151,30 @@ func (d *Decider) rejectLocked(err error) {
 
 // Status returns the state of the rules.
 func (d *Decider) Status() Status {
-	if now := d.inForce.Load(); now != nil {
+	if now := d.current(); now != nil {
 		return now.Status
 	}
 	return Status{}
 }
 
+// current returns the rules in force; nil for a decider that New and Watch did not make.
+func (d *Decider) current() *inForce {
+	if !d.made() {
+		return nil
+	}
+	return d.inForce.Load()
+}
+
+func (d *Decider) made() bool { return d != nil && d.store != nil }
+
+var errNotMade = &stint.Error{Problem: "rulelimit: the decider is nil or a zero value", Mend: "make it with New or Watch, and look at its error"}
+
 // Middleware returns a middleware that asks d. It is [httplimit.New] with the Identity of
 // the decider's options in place of that of o.
 func (d *Decider) Middleware(o httplimit.Options) (*httplimit.Middleware, error) {
+	if !d.made() {
+		return nil, errNotMade
+	}
 	o.Identity = d.options.Identity
 	return httplimit.New(d, o)
 }
@@ -173,9 +188,9 @@ type work struct {
 // Decide implements [httplimit.Decider].
 func (d *Decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
 	none := httplimit.Answer{Binding: -1}
-	now := d.inForce.Load()
+	now := d.current()
 	if now == nil {
-		return none, &stint.Error{Problem: "the decider has no rules", Mend: "make it with rulelimit.New or rulelimit.Watch"}
+		return none, errNotMade
 	}
 	if now.claims && r.Identity().Tokens == nil {
 		return none, &stint.Error{Problem: "rules read claims, and no token can be verified", Mend: "give the middleware the Identity of the decider"}

@@ -214,15 +214,28 @@ func TestOptionsAndArgumentsAreChecked(t *testing.T) {
 		"no store":            second(New(set, (*stint.Memory)(nil), Options{})),
 		"needs a name":        second(New(set, store, Options{Attributes: map[string]func(*http.Request) string{"a": nil}})),
 		"Identity":            second(New(set, store, Options{Identity: httplimit.Identity{APIKey: []httplimit.Source{claim}}})),
-		"zero value":          new(Decider).Use(set),
-		"no rules":            second((&Decider{}).Decide(t.Context(), httplimit.NewRequest(httptest.NewRequest("GET", "/", nil), nil))),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if s := new(Decider).Status(); s.Set != nil || s.Number != 0 {
-		t.Errorf("%+v", s)
+}
+
+func TestDeciderThatWasNotMade(t *testing.T) {
+	for name, d := range map[string]*Decider{"nil": nil, "zero": {}} {
+		request := httptest.NewRequest("GET", "/", nil)
+		_, err := d.Decide(t.Context(), httplimit.NewRequest(request, nil))
+		for _, err := range []error{err, d.Use(parsed(t, "rules: [{id: a, limit: 1/s}]"))} {
+			if err == nil || !strings.Contains(err.Error(), "nil or a zero value") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if s := d.Status(); s.Set != nil || s.Number != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if _, err := d.Middleware(httplimit.Options{}); err == nil {
+			t.Errorf("%s: it has a middleware", name)
+		}
 	}
 }
 
