@@ -190,8 +190,8 @@ func (s *Store) Metrics() []stint.Metric {
 	}
 }
 
-// NodeCount implements [storekit.NodeCounter]. It returns how many nodes announced themselves as of the last successful
-// heartbeat, and at least 1.
+// NodeCount implements [storekit.NodeCounter]. It returns how many nodes announced
+// themselves as of the last successful heartbeat, and at least 1.
 func (s *Store) NodeCount() int {
 	if !s.made() {
 		return 1

@@ -168,3 +168,24 @@ func ExampleEnded() {
 	fmt.Println(storekit.Ended(ctx, false))
 	// Output: the caller's time ended before the check was sent: nothing was charged: context canceled
 }
+
+func ExampleCheckOut() {
+	groups := []stint.Group{{Claims: []stint.Claim{{Key: "user:42", Limit: stint.MustParseLimit("10/m"), Cost: 1}}}}
+	fmt.Println(storekit.CheckOut(groups, make([]stint.Decision, 1)))
+	fmt.Println(storekit.CheckOut(groups, nil))
+	// Output:
+	// <nil>
+	// out: has room for 0 decisions, and there are 1 claims (pass one for each claim)
+}
+
+func ExampleErrors() {
+	groups := make([]stint.Group, 2)
+	var errs storekit.Errors
+	errs.Set(0, groups, nil)
+	fmt.Println(errs.Err())
+	errs.Set(1, groups, errors.New("the second database is down"))
+	fmt.Println(errs.Err(), "| first:", errs.Of(0))
+	// Output:
+	// <nil>
+	// the second database is down | first: <nil>
+}
