@@ -59,6 +59,7 @@ var arrows = map[string]struct {
 	"lease":                          {[]string{".", "internal/boundedcache", "storekit"}, "it leases from any store, so it knows none"},
 	"remotestore":                    {[]string{".", "storekit", "api/…", "internal/boundedcache", "internal/coalesce", "internal/secret"}, "it takes claims to a server; what its failure means is decided around it"},
 	"guard":                          {[]string{".", "internal/boundedcache", "internal/clock", "storekit", "lease", "resilience/breaker"}, "it guards any store, so it knows none but that which leases, to refuse it"},
+	"layered":                        {[]string{".", "guard", "lease", "storekit"}, "it puts layers around any store, so it knows none"},
 	"internal/jsonpos":               {nil, "it parses JSON"},
 	"rule":                           {[]string{".", "storekit", "internal/suggest", "internal/shorthash", "internal/urlpath", "internal/jsonpos"}, "rules are decided for every surface alike, so they know none"},
 	"cmd/stint/internal/ruleedit":    {[]string{".", "rule", "internal/jsonpos"}, "it edits the text of rules and decides nothing"},
