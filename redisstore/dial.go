@@ -23,31 +23,87 @@ type dialer struct {
 	scripts []*script
 	log     *slog.Logger
 
-	noScript atomic.Int64 // calls that found their script missing
-	login    atomic.Pointer[login]
-	work     sync.WaitGroup // background goroutines
+	noScript atomic.Int64          // calls that found their script missing
+	login    atomic.Pointer[login] // of the most recent connection to a server
+	sentinel atomic.Pointer[login] // of the most recent connection to a sentinel
+	work     sync.WaitGroup        // background goroutines
 	mu       struct {
 		sync.Mutex
 
+		login  *loginCall // in progress
 		closed bool
 	}
 }
 
-// login is the credentials of the most recent connection.
+// login is the credentials of a connection.
 type login struct{ username, password string }
 
-// credentials returns the credentials for a new connection to a server (not a
-// sentinel). It keeps them, so that errors can hide the password and name the user.
-func (d *dialer) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-	username, password, err := d.opts.Login()
-	if err != nil {
-		return rueidis.AuthCredentials{}, &notConnected{fmt.Errorf("credentials: %w", err)}
-	}
-	d.login.Store(&login{username, password})
-	return rueidis.AuthCredentials{Username: username, Password: password}, nil
+// loginCall is a call of Options.Credentials that several connections wait for.
+type loginCall struct {
+	done  chan struct{}
+	login login // set before done is closed
+	err   error
 }
 
-// lastLogin returns the login of the most recent connection.
+// serverLogin returns the credentials for a new connection to a server (not a sentinel).
+//
+// The caller may have less time than Options.Credentials needs: a guard allows a check 50
+// ms, and a token may come from another service. The caller's context therefore bounds
+// only the wait. The call itself goes on for at most Options.Timeout, so that a function
+// that keeps its token has it for the next connection.
+func (d *dialer) serverLogin(ctx context.Context) (login, error) {
+	if d.opts.Credentials == nil {
+		return login{d.opts.Username, d.opts.Password}, nil
+	}
+	call := d.callCredentials()
+	select {
+	case <-call.done:
+		return call.login, call.err
+	case <-ctx.Done():
+		return login{}, fmt.Errorf("credentials: %w", ctx.Err())
+	}
+}
+
+// callCredentials joins the call of Options.Credentials in progress, or starts one.
+func (d *dialer) callCredentials() *loginCall {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.login != nil {
+		return d.mu.login
+	}
+	call := &loginCall{done: make(chan struct{})}
+	if d.mu.closed {
+		call.err = errCut
+		close(call.done)
+		return call
+	}
+	d.mu.login = call
+	d.work.Go(func() {
+		defer close(call.done)
+		ctx, cancel := context.WithTimeout(context.Background(), d.opts.Timeout)
+		defer cancel()
+		username, password, err := d.opts.Login(ctx)
+		call.login = login{username, password}
+		if err != nil {
+			call.err = fmt.Errorf("credentials: %w", err)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.mu.login = nil
+	})
+	return call
+}
+
+// sentinelLogin returns the credentials for a new connection to a sentinel.
+func (d *dialer) sentinelLogin(ctx context.Context) (login, error) {
+	username, password, err := d.opts.SentinelLogin(ctx)
+	if err != nil {
+		return login{}, fmt.Errorf("credentials of the sentinels: %w", err)
+	}
+	return login{username, password}, nil
+}
+
+// lastLogin returns the login of the most recent connection to a server.
 func (d *dialer) lastLogin() login {
 	if l := d.login.Load(); l != nil {
 		return *l
@@ -78,9 +134,7 @@ func (d *dialer) close() {
 // It takes at most Options.Timeout.
 func (d *dialer) open(c *conn, known *warned) error {
 	late := time.AfterFunc(d.opts.Timeout, c.cut)
-	option := d.clientOption(c, d.opts.DB)
-	option.AuthCredentialsFn = d.credentials
-	client, err := rueidis.NewClient(option)
+	client, err := rueidis.NewClient(d.clientOption(c, d.opts.DB, d.serverLogin, &d.login))
 	c.client = client
 	if err == nil {
 		err = d.inspect(c.ctx, c, known)
@@ -94,7 +148,10 @@ func (d *dialer) open(c *conn, known *warned) error {
 // buffer is the size of a connection's read and write buffers. A full batch fits.
 const buffer = 64 << 10
 
-func (d *dialer) clientOption(c *conn, db int) rueidis.ClientOption {
+// clientOption returns the options of the client of a conn. fetch returns the credentials
+// for a new connection, and last keeps them, so that errors can hide the password and name
+// the user.
+func (d *dialer) clientOption(c *conn, db int, fetch func(context.Context) (login, error), last *atomic.Pointer[login]) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{c.addr},
 		SelectDB:    db,
@@ -102,7 +159,18 @@ func (d *dialer) clientOption(c *conn, db int) rueidis.ClientOption {
 		TLSConfig:   d.opts.TLS,
 		Dialer:      net.Dialer{Timeout: d.opts.Timeout},
 		DialCtxFn: func(ctx context.Context, addr string, by *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return c.dial(ctx, addr, by, d.opts.TLSConfig())
+			l, err := fetch(ctx)
+			if err != nil {
+				return nil, &notConnected{err}
+			}
+			last.Store(&l)
+			return c.dial(ctx, addr, by, d.opts)
+		},
+		// The client asks for credentials as soon as it has a network connection, but without
+		// a context. DialCtxFn has fetched them before.
+		AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			l := last.Load()
+			return rueidis.AuthCredentials{Username: l.username, Password: l.password}, nil
 		},
 		ConnWriteTimeout:    d.opts.Timeout,
 		ReadBufferEachConn:  buffer,
@@ -124,19 +192,44 @@ func (d *dialer) clientOption(c *conn, db int) rueidis.ClientOption {
 }
 
 // dial makes one network connection for the client of a conn.
-func (c *conn) dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (c *conn) dial(ctx context.Context, addr string, by *net.Dialer, o *Options) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	connect := d.DialContext
-	if secure != nil {
-		connect = (&tls.Dialer{NetDialer: d, Config: secure}).DialContext
+	dial := o.Dial
+	if dial == nil {
+		dial = by.DialContext
 	}
-	network, err := connect(ctx, "tcp", addr)
+	network, err := dial(ctx, "tcp", addr)
+	switch {
+	case err == nil && network == nil:
+		err = errors.New("Options.Dial returned no connection and no error")
+	case err == nil:
+		network, err = encrypt(ctx, network, addr, o.TLSConfig())
+	}
 	if err != nil {
 		return nil, &notConnected{err}
 	}
 	return c.track(network)
+}
+
+// encrypt makes the TLS handshake on a new connection to a server. Without a
+// configuration it returns the connection as it is.
+func encrypt(ctx context.Context, plain net.Conn, addr string, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return plain, nil
+	}
+	if config.ServerName == "" {
+		host, _, _ := net.SplitHostPort(addr) // setDefaults has checked the address
+		config = config.Clone()
+		config.ServerName = host
+	}
+	secure := tls.Client(plain, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = plain.Close() // nothing of a call was sent
+		return nil, err
+	}
+	return secure, nil
 }
 
 // retire closes a conn in the background, after its pending calls have ended.

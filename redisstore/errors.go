@@ -69,7 +69,11 @@ func (d *dialer) redact(err error) error {
 	if repeats {
 		err = errors.New(text)
 	}
-	for _, secret := range [...]string{d.opts.Password, d.lastLogin().password, d.opts.SentinelPassword, d.opts.sentinel.Value()} {
+	passwords := []string{d.opts.Password, d.lastLogin().password, d.opts.SentinelPassword, d.opts.sentinel.Value()}
+	if l := d.sentinel.Load(); l != nil {
+		passwords = append(passwords, l.password)
+	}
+	for _, secret := range passwords {
 		if secret != "" && strings.Contains(text, secret) {
 			text = strings.ReplaceAll(text, secret, "***")
 			err = errors.New(text)

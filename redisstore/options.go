@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -47,12 +48,29 @@ type Options struct {
 	// default user. If both are empty, connections do not authenticate.
 	Username, Password string
 	// Credentials, if not nil, replaces Username and Password. The store calls it
-	// for each new connection, so the credentials can change while the store is
-	// open. It must not block and must be safe for concurrent use. If it returns an
-	// error, the connection is not made.
-	Credentials func() (username, password string, err error)
+	// before it makes a connection, so the credentials can change while the store is
+	// open: a rotated password, or a token of a cloud's IAM. If it returns an error,
+	// the connection is not made. Its context ends after Timeout. One call at a time
+	// is in progress, and serves all connections that are wanted then. A check that
+	// needs a connection waits for it, so the function should keep a token that takes
+	// long to get until it expires.
+	//
+	// Connections that are open stay as they are: a server that disconnects them when
+	// a token expires costs the calls in flight.
+	Credentials func(ctx context.Context) (username, password string, err error)
 	// SentinelUsername and SentinelPassword authenticate to the sentinels.
 	SentinelUsername, SentinelPassword string
+	// SentinelCredentials, if not nil, replaces SentinelUsername and SentinelPassword
+	// as Credentials replaces those of the servers. Its context ends after half of
+	// Timeout.
+	SentinelCredentials func(ctx context.Context) (username, password string, err error)
+	// Dial, if not nil, makes the network connections to servers and sentinels, such as
+	// through a proxy or to a Unix socket. It has the form of [net.Dialer.DialContext]:
+	// the network is "tcp", the address is one of Addrs or one that a Cluster or a
+	// sentinel named. Its context ends after Timeout, and [Store.Close] waits for
+	// calls in progress. Where TLS is set, the store encrypts the connection that Dial
+	// returns.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DB is the number of the database; 0 on a Cluster.
 	DB int
 	// TLS configures encrypted connections; nil means plain connections. Without a
@@ -125,21 +143,24 @@ func (o Options) GoString() string { return o.String() }
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
 // Login returns the user name and password for a new connection.
-func (o *Options) Login() (username, password string, err error) {
+func (o *Options) Login(ctx context.Context) (username, password string, err error) {
 	if o.Credentials != nil {
-		return o.Credentials()
+		return o.Credentials(ctx)
 	}
 	return o.Username, o.Password, nil
 }
 
 // SentinelLogin returns the user name and password for a new connection to a
 // sentinel.
-func (o *Options) SentinelLogin() (username, password string) {
-	if o.sentinel == nil {
-		return o.SentinelUsername, o.SentinelPassword
+func (o *Options) SentinelLogin(ctx context.Context) (username, password string, err error) {
+	switch {
+	case o.SentinelCredentials != nil:
+		return o.SentinelCredentials(ctx)
+	case o.sentinel == nil:
+		return o.SentinelUsername, o.SentinelPassword, nil
 	}
 	o.sentinel.LogTo(o.Logger)
-	return o.SentinelUsername, o.sentinel.Fresh()
+	return o.SentinelUsername, o.sentinel.Fresh(), nil
 }
 
 // TLSConfig returns the TLS configuration for a new connection. It reads the files

@@ -2,14 +2,17 @@ package redisstore
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -31,7 +34,7 @@ func rotate(t *testing.T, o Options, servers []*redistest.Process) {
 	set("first")
 	var password atomic.Value
 	password.Store("first")
-	o.Credentials = func() (string, string, error) {
+	o.Credentials = func(context.Context) (string, string, error) {
 		if text, ok := password.Load().(string); ok && text != "" {
 			return "app", text, nil
 		}
@@ -125,10 +128,14 @@ func TestPasswordsOfSentinelsAreRotated(t *testing.T) {
 
 // An error hides the rotated password, although servers repeat arguments.
 func TestNoErrorShowsARotatedPassword(t *testing.T) {
-	o := Options{Addrs: []string{"h:1"}, Credentials: func() (string, string, error) { return "app", "hidden", nil }}
+	o := Options{Addrs: []string{"h:1"}, Timeout: time.Second, Credentials: func(context.Context) (string, string, error) { return "app", "hidden", nil }}
 	d := &dialer{opts: &o}
-	if _, err := d.credentials(rueidis.AuthCredentialsContext{}); err != nil {
-		t.Fatal(err)
+	option := d.clientOption(newConn("h:1"), 0, d.serverLogin, &d.login)
+	if _, err := option.DialCtxFn(t.Context(), "127.0.0.1:1", &net.Dialer{}, nil); err == nil {
+		t.Fatal("something listens on port 1")
+	}
+	if l, err := option.AuthCredentialsFn(rueidis.AuthCredentialsContext{}); l.Username != "app" || l.Password != "hidden" || err != nil {
+		t.Fatal(l, err)
 	}
 	if said := d.explain(errors.New("ERR what is hidden here"), "h:1").Error(); strings.Contains(said, "hidden") {
 		t.Error(said)

@@ -76,16 +76,13 @@ func mostNamed(names []string) string {
 func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	c := newConn(addr)
 	defer context.AfterFunc(ctx, c.cut)()
-	o := s.dialer.opts
-	option := s.dialer.clientOption(c, 0)
-	option.Username, option.Password = o.SentinelLogin()
-	client, err := rueidis.NewClient(option)
+	client, err := rueidis.NewClient(s.dialer.clientOption(c, 0, s.dialer.sentinelLogin, &s.dialer.sentinel))
 	c.client = client
 	defer c.close()
 	if err != nil {
 		return "", s.dialer.explain(unsent(err), addr)
 	}
-	pair, err := client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(o.Master).Build()).AsStrSlice()
+	pair, err := client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(s.dialer.opts.Master).Build()).AsStrSlice()
 	if rueidis.IsRedisNil(err) || err == nil && len(pair) != 2 {
 		return "", s.unknownMaster(addr)
 	}

@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 )
 
 // topology knows the servers of a store and which of them owns which key. It is safe for
@@ -78,6 +80,22 @@ func (t *topology) byName(shard string) *node {
 		return t.one
 	}
 	return t.slots.byName(shard)
+}
+
+// Ping returns nil if every server that has keys could serve a check: it runs a script
+// that writes. Ping connects to a server if necessary, and takes at most Options.Timeout.
+func (s *Store) Ping(ctx context.Context) error {
+	if !s.made() {
+		return errNotMade
+	}
+	nodes := s.topology.all()
+	errs := make([]error, len(nodes))
+	var pings sync.WaitGroup
+	for i, n := range nodes {
+		pings.Go(func() { errs[i] = n.probe(ctx) })
+	}
+	pings.Wait()
+	return cmp.Or(errs...) // of the first server; the other errors seldom differ
 }
 
 // close ends all connections and background goroutines, and waits for them.

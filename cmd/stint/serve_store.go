@@ -161,7 +161,7 @@ func setPassword(o *redisstore.Options, password *secret.Text) {
 		return
 	}
 	username := o.Username
-	o.Credentials = func() (string, string, error) { return username, password.Fresh(), nil }
+	o.Credentials = func(context.Context) (string, string, error) { return username, password.Fresh(), nil }
 }
 
 // remoteOptions parses the URL of a Stint server. The token may be in the URL or

@@ -99,7 +99,7 @@ var newestID = strconv.FormatUint(ruleset.MaxNumber, 10)
 // version appears as a damaged version, so that a version can be published on
 // top of it.
 func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) {
-	c, err := s.connect()
+	c, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) 
 
 // Get returns a version with its files.
 func (s *Source) Get(ctx context.Context, number uint64) (ruleset.Version, error) {
-	c, err := s.connect()
+	c, err := s.connect(ctx)
 	if err != nil {
 		return ruleset.Version{}, err
 	}
@@ -161,7 +161,7 @@ func (n numberTaken) Error() string {
 func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
 	whole, err1 := ruleset.Encode(v)
 	listed, err2 := ruleset.EncodeListed(v)
-	c, err3 := s.connect()
+	c, err3 := s.connect(ctx)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return v, err
 	}
@@ -190,7 +190,7 @@ type login struct{ username, password, sentinelUsername, sentinelPassword string
 // Truncate forgets the versions numbered higher than above and the record of
 // their numbers. It also removes the nodes, which announce themselves again.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
-	c, err := s.connect()
+	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (s *Source) Truncate(ctx context.Context, above uint64) error {
 // until a server has been reached once. It creates a new client when the
 // password has changed, because the old client would use the old password for
 // new connections.
-func (s *Source) connect() (rueidis.Client, error) {
+func (s *Source) connect(ctx context.Context) (rueidis.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -213,10 +213,12 @@ func (s *Source) connect() (rueidis.Client, error) {
 	}
 	var now login
 	var err error
-	if now.username, now.password, err = s.options.Login(); err != nil {
+	if now.username, now.password, err = s.options.Login(ctx); err != nil {
 		return nil, s.explain(err)
 	}
-	now.sentinelUsername, now.sentinelPassword = s.options.SentinelLogin()
+	if now.sentinelUsername, now.sentinelPassword, err = s.options.SentinelLogin(ctx); err != nil {
+		return nil, s.explain(err)
+	}
 	if s.client != nil && s.login == now {
 		return s.client, nil
 	}

@@ -248,7 +248,7 @@ func rotate(t *testing.T, o redisstore.Options, servers []*redistest.Process) {
 	var password atomic.Value
 	password.Store("hidden1")
 	o.Prefix = "rotated"
-	o.Credentials = func() (string, string, error) {
+	o.Credentials = func(context.Context) (string, string, error) {
 		text, _ := password.Load().(string)
 		return "app", text, nil
 	}

@@ -58,7 +58,7 @@ func (s *Source) Watch(ctx context.Context, changed func()) {
 // listen receives announcements until the subscription fails. It calls changed
 // once after subscribing, for versions that were published before.
 func (s *Source) listen(ctx context.Context, changed func()) error {
-	c, err := s.connect()
+	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.connect()
+	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 
 // Nodes lists the nodes that have announced themselves.
 func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
-	c, err := s.connect()
+	c, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
