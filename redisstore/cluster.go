@@ -64,6 +64,15 @@ func (m *slotMap) nodeOf(slot uint16) *node {
 	return m.entry.Load()
 }
 
+func (m *slotMap) hasSlots(n *node) bool {
+	for slot := range m.owners {
+		if m.owners[slot].Load() == n {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *slotMap) keeps(n *node, slot uint16) bool { return m.owners[slot].Load() == n }
 
 // nodeAt returns the node at an address. If the node is new, it begins to connect.

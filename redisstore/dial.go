@@ -130,14 +130,19 @@ func (d *dialer) close() {
 	d.work.Wait()
 }
 
-// open connects to a server, loads the scripts and checks that the server is usable.
-// It takes at most Options.Timeout.
-func (d *dialer) open(c *conn, known *warned) error {
+// prepare connects to the server of a conn, loads the scripts and checks that the server
+// is usable. It takes at most Options.Timeout.
+func (n *node) prepare(c *conn) error {
+	d := n.dialer
 	late := time.AfterFunc(d.opts.Timeout, c.cut)
-	client, err := rueidis.NewClient(d.clientOption(c, d.opts.DB, d.serverLogin, &d.login))
-	c.client = client
+	var err error
+	if d.opts.Client != nil {
+		err = n.lend(c)
+	} else {
+		c.client, err = rueidis.NewClient(d.clientOption(c, d.opts.DB, d.serverLogin, &d.login))
+	}
 	if err == nil {
-		err = d.inspect(c.ctx, c, known)
+		err = d.inspect(c.ctx, c, &n.warned)
 	}
 	if !late.Stop() {
 		return fmt.Errorf("not connected in %v: %w", d.opts.Timeout, cmp.Or(err, context.DeadlineExceeded))
@@ -369,7 +374,7 @@ func (n *node) establish(d *attempt) {
 		d.err = n.refusal()
 		return
 	}
-	n.attemptEnded(d, c, n.dialer.open(c, &n.warned))
+	n.attemptEnded(d, c, n.prepare(c))
 }
 
 // begin stores the conn of an attempt, so that stop can cut it. It returns false if

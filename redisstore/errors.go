@@ -125,7 +125,7 @@ func unanswered(err error, addr string) error {
 	e := &stint.Error{Err: err, Problem: "no answer from the server " + addr + ": whether it was charged is unknown"}
 	var never *notConnected
 	switch {
-	case errors.As(err, &never):
+	case errors.As(err, &never), dialFailed(err):
 		notConnectedTo(addr, err, e)
 	case errors.Is(err, context.Canceled):
 		e.Code, e.Kind = stint.CodeCanceled, "canceled"
@@ -147,6 +147,13 @@ func notConnectedTo(addr string, err error, e *stint.Error) {
 	case tlsFailed(err):
 		e.Kind, e.Mend = "tls", "check its certificate, the authorities that this client trusts, and that the port uses TLS"
 	}
+}
+
+// dialFailed reports whether a client of the program could not connect. The store's own
+// connections mark that error themselves.
+func dialFailed(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 func timedOut(err error) bool {

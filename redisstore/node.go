@@ -42,9 +42,9 @@ func newNode(addr string, d *dialer, m *slotMap) *node {
 // send runs scripts in one round trip, in order, and stores one reply for each. It
 // takes at most Options.Timeout. A call that may have run is never repeated.
 func (n *node) send(ctx context.Context, calls []invocation, replies []reply) {
-	// The connection's own timeout suffices for one server and no wait for replicas. A
-	// separate timer is a large part of the cost of a lone check.
-	if n.cluster != nil || n.conn.Load() == nil || calls[0].replicas > 0 {
+	// The timeout of the store's own connection suffices for one server and no wait for
+	// replicas. A separate timer is a large part of the cost of a lone check.
+	if n.cluster != nil || n.conn.Load() == nil || calls[0].replicas > 0 || n.dialer.opts.Client != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errTimeout)
 		defer cancel()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/secret"
 )
@@ -36,7 +38,7 @@ const (
 )
 
 // Options configure a store: the servers and the way to connect to them. [ParseURL]
-// makes them from a URL. Only Addrs is required.
+// makes them from a URL. Only Addrs is required, or Client in place of it.
 type Options struct {
 	Topology Topology
 	// Addrs are the host:port addresses of the server, of some nodes of the
@@ -76,6 +78,25 @@ type Options struct {
 	// TLS configures encrypted connections; nil means plain connections. Without a
 	// ServerName each server must have a certificate for the host in its address.
 	TLS *tls.Config
+	// Client, if not nil, is a client that the program has made. The store then makes no
+	// connections of its own, and no option of connections may be set beside it: neither
+	// Addrs nor any of those above. The client's mode tells the topology. The program
+	// closes the client, after the store.
+	//
+	// All features work with any client of package rueidis: a single server, sentinels and
+	// a Cluster, claims that wait for replicas, and clients that a hook wraps. Scripts must
+	// go to masters: SendToReplicas must not select EVALSHA and EVAL. Three things are
+	// weaker than with the store's own connections:
+	//
+	//   - [Store.Stop] sends nothing more, but it does not close the client's connections.
+	//     Calls in flight end by themselves, and calls that wait in the client's queue are
+	//     still sent.
+	//   - Checks share the client's connections with the rest of the program, and wait for
+	//     its calls. The client's timeouts apply beside Timeout.
+	//   - The client learns of a failover by its own means. Set
+	//     Sentinel.TopologyRefreshInterval or ClusterOption.ShardsRefreshInterval, or it may
+	//     keep an old master for long.
+	Client rueidis.Client
 	// sentinel is the file with the sentinels' password. ParseURL sets it.
 	sentinel *secret.Text
 	// files are the TLS files that are read again for each new connection. ParseURL
@@ -127,7 +148,7 @@ func (o Options) String() string {
 		s += "***@"
 	}
 	s += strings.Join(o.Addrs, ",")
-	if o.Topology == Sentinel {
+	if o.Master != "" {
 		s += "/" + o.Master
 	}
 	if o.DB != 0 {
@@ -180,12 +201,17 @@ func (o *Options) setDefaults() error {
 	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
 	o.CallerBytes = cmp.Or(o.CallerBytes, DefaultCallerBytes)
+	if o.Client != nil {
+		if err := o.adoptClient(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(o.Addrs) == 0:
 		return wrongOption("Addrs is empty", "name at least one server")
 	case o.Topology > Sentinel:
 		return wrongOption("Topology is unknown", "use Single, Cluster or Sentinel")
-	case o.Topology == Sentinel && o.Master == "":
+	case o.Topology == Sentinel && o.Master == "" && o.Client == nil:
 		return wrongOption("Master is empty", "give the name that the sentinels know the master by")
 	case o.Topology == Single && len(o.Addrs) > 1:
 		return wrongOption("several Addrs for a single server", "set Topology")

@@ -95,6 +95,9 @@ func (m *slotMap) redirect(ctx context.Context, at redirect, c *conn, calls []in
 		}
 	}
 	for _, r := range all {
+		if r.asking {
+			r.to.introduce(ctx, calls[r.calls[0]].keys[0])
+		}
 		if !r.later {
 			r.exec(ctx, calls, replies, hops+1)
 		} else if pause(ctx) {

@@ -34,13 +34,15 @@ func newTopology(o *Options, scripts ...*script) *topology {
 
 func (t *topology) connect(ctx context.Context) {
 	d := t.dialer
-	switch d.opts.Topology {
-	case Cluster:
+	switch topology := d.opts.Topology; {
+	case topology == Cluster:
 		t.slots = newSlotMap(ctx, d)
 		return
-	case Sentinel:
+	case d.opts.Client != nil:
+		t.one = newLent(d)
+	case topology == Sentinel:
 		t.one = newWatched(ctx, d)
-	case Single:
+	default:
 		t.one = newNode(d.opts.Addrs[0], d, nil)
 		t.one.name = "" // it is the only shard
 	}

@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// adoptClient sets the topology and the addresses of Options.Client. It returns an error
+// if an option is set that only the client's author can set.
+func (o *Options) adoptClient() error {
+	topology := Single
+	switch o.Client.Mode() {
+	case rueidis.ClientModeCluster:
+		topology = Cluster
+	case rueidis.ClientModeSentinel:
+		topology = Sentinel
+	case rueidis.ClientModeStandalone:
+	}
+	switch {
+	case o.Topology != Single && o.Topology != topology:
+		return wrongOption("Topology is not that of Client", "leave it out")
+	case len(o.Addrs) > 0, o.Master != "", o.DB != 0, o.TLS != nil, o.Dial != nil,
+		o.Username != "", o.Password != "", o.Credentials != nil,
+		o.SentinelUsername != "", o.SentinelPassword != "", o.sentinel != nil, o.SentinelCredentials != nil:
+		return wrongOption("Client is given together with addresses, credentials or other options of connections",
+			"give these to rueidis.NewClient, and only Client here")
+	}
+	o.Topology = topology
+	o.Addrs = addrsOf(o.Client)
+	return nil
+}
+
+// addrsOf returns the servers that a client is connected to: on a Cluster all, behind
+// sentinels the master.
+func addrsOf(client rueidis.Client) (addrs []string) {
+	for addr := range client.Nodes() {
+		addrs = append(addrs, addr)
+	}
+	slices.Sort(addrs)
+	return addrs
+}
+
+// newLent returns the node of a client that is not of a Cluster. Behind sentinels the
+// client itself changes to another master, so the address is only for messages.
+func newLent(d *dialer) *node {
+	return &node{dialer: d, resolve: func(context.Context) (string, error) {
+		return strings.Join(addrsOf(d.opts.Client), ","), nil
+	}}
+}
+
+// lend sets the client of a conn to Options.Client, or on a Cluster to its part for one
+// server.
+func (n *node) lend(c *conn) error {
+	c.client, c.lent = n.dialer.opts.Client, true
+	if n.cluster == nil {
+		return nil
+	}
+	if n.cluster.hasSlots(n) {
+		n.introduce(c.ctx, n.probeKey())
+	}
+	part := n.dialer.opts.Client.Nodes()[c.addr]
+	if part == nil {
+		return &notConnected{errors.New("the client does not know this server yet")}
+	}
+	c.client = part
+	return nil
+}
+
+// introduce makes Options.Client learn of a new server of the Cluster. The store follows
+// redirections by itself, so the client does not see them and may not know the server. A
+// read of a key that the server has, or is about to get, redirects the client too.
+func (n *node) introduce(ctx context.Context, key string) {
+	if client := n.dialer.opts.Client; client != nil && client.Nodes()[n.name] == nil {
+		_ = client.Do(ctx, client.B().Strlen().Key(key).Build()).Error() // if it fails, the client may not know the server
+	}
+}
