@@ -76,7 +76,7 @@ func TestDialMakesTheConnections(t *testing.T) {
 		s := open(t, Options{Addrs: []string{server.Addr()}, Dial: d.dial, TLS: trusting})
 		takes(t, s, "a")
 		d.wantDialed(t, server.Addr())
-		s.Stop("")
+		s.Shards().Stop("")
 		if err := s.Ping(t.Context()); err != nil {
 			t.Error("a ping after Stop:", err)
 		}
@@ -88,8 +88,8 @@ func TestDialMakesTheConnections(t *testing.T) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}})
 		takes(t, s, "a")
-		s.Stop("")
-		s.Start("")
+		s.Shards().Stop("")
+		s.Shards().Start("")
 		takes(t, s, "a")
 	})
 }

@@ -88,9 +88,9 @@ type Options struct {
 	// go to masters: SendToReplicas must not select EVALSHA and EVAL. Three things are
 	// weaker than with the store's own connections:
 	//
-	//   - [Store.Stop] sends nothing more, but it does not close the client's connections.
-	//     Calls in flight end by themselves, and calls that wait in the client's queue are
-	//     still sent.
+	//   - A guard stops a server that fails: the store sends it nothing more, but leaves
+	//     the client's connections open. Calls in flight end by themselves, and calls that
+	//     wait in the client's queue are still sent.
 	//   - Checks share the client's connections with the rest of the program, and wait for
 	//     its calls. The client's timeouts apply beside Timeout.
 	//   - The client learns of a failover by its own means. Set

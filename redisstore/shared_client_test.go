@@ -118,12 +118,12 @@ func TestAClientOfTheProgramHoldsNoCheck(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	wantError(t, err, stint.CodeTimeout, "timeout")
-	s.Stop("")
+	s.Shards().Stop("")
 	_, err = s.Take(t.Context(), stint.Claim{Key: "a", Limit: perHour(t, 10), Cost: 1})
 	wantError(t, err, stint.CodeUnavailable, "stopped")
 	server.Thaw()
 	await(t, func() bool { return s.Ping(t.Context()) == nil })
-	s.Start("")
+	s.Shards().Start("")
 	takes(t, s, "a")
 }
 
@@ -194,7 +194,7 @@ func TestAClientOfAClusterLearnsOfANewServer(t *testing.T) {
 		t.Fatalf("the slot is on %s", owner.Addr())
 	}
 	await(t, func() bool {
-		return s.ShardOf(&stint.Claim{Key: "{k}", Limit: perHour(t, 1000)}) == added.Addr() && s.Stats().Up
+		return s.Shards().Of(&stint.Claim{Key: "{k}", Limit: perHour(t, 1000)}) == added.Addr() && s.Stats().Up
 	})
 	d, err := s.Take(t.Context(), stint.Claim{Key: "{k}", Limit: perHour(t, 1000)})
 	if err != nil || d.Remaining != 997 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -12,9 +11,12 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/layered"
 	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/redisstore/redisopen"
 	"github.com/stintdev/stint/remotestore"
+	"github.com/stintdev/stint/remotestore/remoteopen"
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
@@ -73,27 +75,25 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	if err != nil {
 		return nil, err
 	}
-	options.Prefix, options.Logger, options.CallerBytes = f.keyPrefix, log, f.maxCallerBytes
+	options.Prefix, options.CallerBytes = f.keyPrefix, f.maxCallerBytes
 	f.envoy.trustAnyName(&options)
 	if f.storeClock == clockOfNode {
 		options.Clock = time.Now
 	}
-	store, err := redisstore.New(options)
+	layers, calls := f.layers(log)
+	store, err := redisopen.New(context.Background(), options, layers)
 	if err != nil {
 		return nil, usagef("store: %w", err)
 	}
-	shards := store.Shards()
-	return f.guardStore(c, &sharedStore{
-		Store: store, url: options, close: store.Close,
-		stats: func() metrics.SharedStats {
-			s := store.Stats()
-			return metrics.SharedStats{
-				Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
-				Callers: &metrics.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
-			}
-		},
-		probe: func(ctx context.Context) error { return shards.Probe(ctx, shards.Of(&stint.Claim{Key: "start"})) },
-	}, log)
+	client, _ := store.Base().(*redisstore.Store) // redisopen makes no other store
+	share(c, &sharedStore{Store: store, url: options, calls: calls, stats: func() metrics.SharedStats {
+		s := client.Stats()
+		return metrics.SharedStats{
+			Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
+			Callers: &metrics.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
+		}
+	}}, log)
+	return store.Close, nil
 }
 
 // openRemote opens another Stint server as the store.
@@ -106,25 +106,19 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 	if err != nil {
 		return nil, err
 	}
-	options.Logger = log
-	store, err := remotestore.New(options)
+	layers, calls := f.layers(log)
+	store, err := remoteopen.New(context.Background(), options, layers)
 	if err != nil {
 		return nil, usagef("store: %w", err)
 	}
 	if f.nodes == 0 {
 		log.Warn("another Stint as the store does not count its nodes: while it fails, each node grants the whole limit of every rule with on_store_failure: local (give --nodes; 1 for a single node)")
 	}
-	return f.guardStore(c, &sharedStore{
-		Store: store, url: options, close: store.Close,
-		stats: func() metrics.SharedStats { return metrics.SharedStats{Up: store.Up()} },
-		probe: func(ctx context.Context) error {
-			limit, err := stint.ParseLimit("1/s")
-			if err == nil {
-				_, err = store.Take(ctx, stint.Claim{Key: "start", Limit: limit}) // a peek: it charges nothing
-			}
-			return err
-		},
-	}, log)
+	client, _ := store.Base().(*remotestore.Store) // remoteopen makes no other store
+	share(c, &sharedStore{Store: store, url: options, calls: calls, stats: func() metrics.SharedStats {
+		return metrics.SharedStats{Up: client.Up()}
+	}}, log)
+	return store.Close, nil
 }
 
 // storeSecret opens the password or token of the store, and has the server watch
@@ -198,44 +192,41 @@ func schemeOf(text string) string {
 	return scheme + "://"
 }
 
-// sharedStore is a store on other machines, which nodes share.
-type sharedStore struct {
-	stint.Store
-
-	url   slog.LogValuer
-	stats func() metrics.SharedStats
-	probe func(context.Context) error // fails unless the store accepts checks
-	close func() error
-}
-
-// guardStore puts the guard and the leases in front of a shared store, and sets
-// the result in the configuration. On an error it closes the store.
-func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog.Logger) (closeStore func() error, err error) {
-	log.Info("counting in a shared store", "url", shared.url)
+// layers returns the options of the guard and the leases in front of a shared store, and
+// the measurements of the guard's calls.
+func (f *serveFlags) layers(log *slog.Logger) (layered.Options, *metrics.StoreCalls) {
 	circuit := guard.DefaultBreaker()
 	if circuit.SlowAfter = f.storeSlow; f.storeSlow == 0 {
 		circuit.SlowRatio = 0
 	}
 	calls := metrics.NewStoreCalls()
-	guarded, err := guard.New(shared.Store, guard.Options{
-		Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Logger: log, Observer: calls,
-		Local: f.openLocal,
-	})
-	if err != nil {
-		return nil, errors.Join(err, shared.close())
-	}
-	leasing, err := lease.New(guarded, lease.Options{Time: f.leaseTime})
-	if err != nil {
-		return nil, errors.Join(err, guarded.Close(), shared.close())
-	}
-	c.Store, c.StoreCalls = leasing, calls
+	return layered.Options{
+		Guard:  guard.Options{Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Observer: calls, Local: f.openLocal},
+		Lease:  lease.Options{Time: f.leaseTime},
+		Logger: log,
+	}, calls
+}
+
+// sharedStore is a store on other machines, which nodes share.
+type sharedStore struct {
+	*layered.Store
+
+	url   slog.LogValuer
+	calls *metrics.StoreCalls
+	stats func() metrics.SharedStats // of the client
+}
+
+// share sets a shared store in the configuration.
+func share(c *server.Config, shared *sharedStore, log *slog.Logger) {
+	log.Info("counting in a shared store", "url", shared.url)
+	c.Store, c.StoreCalls = shared.Store, shared.calls
 	c.Shared = func() metrics.SharedStats {
-		s, leases := sharedStats(shared.stats(), guarded.Stats()), metrics.LeaseStats(leasing.Stats())
+		layers := shared.Stats()
+		s, leases := sharedStats(shared.stats(), layers.Guard), metrics.LeaseStats(layers.Lease)
 		s.Lease = &leases
 		return s
 	}
 	warnUnready(shared, log)
-	return func() error { return errors.Join(leasing.Close(), guarded.Close(), shared.close()) }, nil
 }
 
 // sharedStats combines the statistics of a store and its guard. The store is up
@@ -259,7 +250,7 @@ func warnUnready(store *sharedStore, log *slog.Logger) {
 	up := awaitStore(func() bool { return store.stats().Up })
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	err := store.probe(ctx)
+	err := store.Ping(ctx)
 	const meanwhile = "; until then, each rule's on_store_failure decides"
 	switch {
 	case !up && err != nil:
