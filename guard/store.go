@@ -66,7 +66,7 @@ func checkStore(store stint.Store) error {
 			return errors.New("guard: the store leases, which hides its shards and its number of nodes (guard the store below, and lease from that: lease.New(guard.New(store)))")
 		}
 		if hides[storekit.Sharded](store, layer) || hides[storekit.NodeCounter](store, layer) {
-			return fmt.Errorf("guard: %T hides the shards or the number of nodes of %T, which it wraps (guard that one, and wrap the guard)", store, layer)
+			return fmt.Errorf("guard: %T hides the shards or the number of nodes of %T, which it wraps (give it the methods Shards and NodeCount of the store below, or put it around the guard; to observe calls, set Options.Observer)", store, layer)
 		}
 	}
 	return nil

@@ -54,6 +54,7 @@ func TestWrongOrdersAreRefused(t *testing.T) {
 		"leases in a wrapper":          {counting{leasing(memory())}, "lease.New(guard.New(store))"},
 		"a guard":                      {guarded(memory()), "guarded already"},
 		"a guard in a wrapper":         {counting{guarded(memory())}, "guarded already"},
+		"observed shards":              {stint.ObserveStore(sharded{memory()}, "redis", observer(func(stint.Event) {})), "set Options.Observer"},
 		"hidden shards":                {counting{sharded{memory()}}, "hides the shards"},
 		"hidden shards, twice":         {counting{counting{sharded{memory()}}}, "hides the shards"},
 	} {
@@ -63,6 +64,7 @@ func TestWrongOrdersAreRefused(t *testing.T) {
 	}
 	for name, store := range map[string]stint.Store{
 		"a memory": memory(), "several servers": sharded{memory()}, "a wrapper": counting{memory()}, "a wrapper that passes all on": countingAll{sharded{memory()}},
+		"an observed memory": stint.ObserveStore(memory(), "memory", observer(func(stint.Event) {})),
 	} {
 		if _, err := guard.New(store, guard.Options{}); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -26,6 +26,10 @@ type Options struct {
 	Lease lease.Options
 	// Logger is the logger of each layer whose own options name none. Nil logs nothing.
 	Logger *slog.Logger
+	// Observer sees the calls of each layer whose own options name none: those of the
+	// guard, and the round trips of a client that redisopen or remoteopen makes. Nil
+	// costs nothing.
+	Observer stint.Observer
 	// Wait makes New, and the functions Open that call it, wait until the base store
 	// serves checks. If the context ends before, they return the error of the last
 	// attempt. Without Wait they return at once and need no reachable server: until
@@ -57,6 +61,9 @@ type Store struct {
 func New(ctx context.Context, base stint.Store, o Options) (*Store, error) {
 	if o.Guard.Logger == nil {
 		o.Guard.Logger = o.Logger
+	}
+	if o.Guard.Observer == nil {
+		o.Guard.Observer = o.Observer
 	}
 	s := &Store{base: base, keepOpen: o.KeepOpen || storekit.Missing(base)}
 	var err error

@@ -206,6 +206,37 @@ func TestPingIsTheBasesOwn(t *testing.T) {
 	}
 }
 
+// events is a [stint.Observer] that keeps the names of store calls.
+type events struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (e *events) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
+
+func (e *events) Observe(_ context.Context, event stint.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.names = append(e.names, event.Name)
+}
+
+// An observed store can be a base, and its calls are observed beside those of the guard.
+func TestLayersAreObserved(t *testing.T) {
+	var seen events
+	base := stint.ObserveStore(newRecorder(), "base", &seen)
+	s, err := layered.New(t.Context(), base, layered.Options{Observer: &seen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: perMinute(t, "10"), Cost: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"base", "guard"}; !slices.Equal(seen.names, want) {
+		t.Errorf("%q; want %q", seen.names, want)
+	}
+}
+
 func TestLayersCanBeSeen(t *testing.T) {
 	base := stint.NewMemory(stint.MemoryOptions{})
 	s, err := layered.New(t.Context(), base, layered.Options{})

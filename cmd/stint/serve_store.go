@@ -253,12 +253,11 @@ func warnUnready(store *sharedStore, log *slog.Logger) {
 	err := store.Ping(ctx)
 	const meanwhile = "; until then, each rule's on_store_failure decides"
 	switch {
-	case !up && err != nil:
-		log.Warn("the store cannot be reached yet"+meanwhile, "url", store.url, "error", err)
-	case !up:
-		log.Warn("a server of the store cannot be reached yet"+meanwhile, "url", store.url)
-	case err != nil:
+	case err == nil:
+	case up:
 		log.Warn("the store accepts no checks yet"+meanwhile, "url", store.url, "error", err)
+	default:
+		log.Warn("a server of the store cannot be reached yet"+meanwhile, "url", store.url, "error", err)
 	}
 }
 

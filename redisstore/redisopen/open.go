@@ -34,11 +34,14 @@ func Open(ctx context.Context, url string, o Options) (*layered.Store, error) {
 
 // New is [Open] with options of the client in place of a URL: for a key prefix,
 // credentials, a dialer, or a client that the program has made. [redisstore.ParseURL]
-// makes such options from a URL. The client has the logger of the other options if it has
-// none.
+// makes such options from a URL. The client has the logger and the observer of the other
+// options if it has none.
 func New(ctx context.Context, client redisstore.Options, o Options) (*layered.Store, error) {
 	if client.Logger == nil {
 		client.Logger = o.Logger
+	}
+	if client.Observer == nil {
+		client.Observer = o.Observer
 	}
 	base, err := redisstore.New(client)
 	if err != nil {

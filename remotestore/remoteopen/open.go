@@ -36,10 +36,13 @@ func Open(ctx context.Context, url string, o Options) (*layered.Store, error) {
 
 // New is [Open] with options of the client in place of a URL, such as for a token that
 // changes. [remotestore.ParseURL] makes such options from a URL. The client has the logger
-// of the other options if it has none.
+// and the observer of the other options if it has none.
 func New(ctx context.Context, client remotestore.Options, o Options) (*layered.Store, error) {
 	if client.Logger == nil {
 		client.Logger = o.Logger
+	}
+	if client.Observer == nil {
+		client.Observer = o.Observer
 	}
 	base, err := remotestore.New(client)
 	if err != nil {
