@@ -5,7 +5,8 @@
 // call, and decides the next checks of that key from those tokens. Only claims
 // whose [stint.Policy] says [stint.Leased] or [stint.Partitioned] are decided this
 // way; all others go to the store. With a guard the order is
-// lease.New(guard.New(store)): guard.New refuses a store that leases.
+// lease.New(guard.New(store)): guard.New refuses a store that leases. Package layered
+// assembles both.
 //
 // A lease is tokens that are already charged, so a node never admits what the
 // store did not grant. A lease ends one lease time L after its call was sent, and

@@ -3,8 +3,9 @@
 //
 // Use it when several processes limit the same callers. It works with a single
 // server, with a Cluster, and with a master under Sentinel, all of version 6.2 or
-// newer. Wrap it in [github.com/stintdev/stint/guard.Store] to keep deciding while
-// the servers fail. Without that wrapper a server failure is an error of the call.
+// newer. Package [github.com/stintdev/stint/redisstore/redisopen] opens it with a guard,
+// which decides while the servers fail, and with leases. Without a guard a server failure
+// is an error of the call.
 //
 // It promises:
 //

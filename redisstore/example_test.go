@@ -2,45 +2,89 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+
+	"github.com/redis/rueidis"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/redisstore"
 )
 
-// Programs that share a server share their counts. In this example no server listens, so
-// the guard answers: allowed, and degraded.
-func Example() {
-	if err := allowTogether(context.Background(), "localhost:1"); err != nil {
-		fmt.Println(err)
-	}
-	// Output: true true
-}
-
-func allowTogether(ctx context.Context, server string) error {
-	store, err := redisstore.New(redisstore.Options{Addrs: []string{server}})
+// A store without a guard returns an error while its servers fail. In this example no server
+// listens. Package redisopen puts a guard around the store.
+func ExampleNew() {
+	store, err := redisstore.New(redisstore.Options{Addrs: []string{"localhost:1"}})
 	if err != nil {
-		return err
+		fmt.Println(err)
+		return
 	}
 	defer store.Close()
-	guarded, err := guard.New(store, guard.Options{})
-	if err != nil {
-		return err
-	}
-	defer guarded.Close()
 	limit, err := stint.ParseLimit("100/m")
 	if err != nil {
-		return err
+		fmt.Println(err)
+		return
 	}
-	limiter, err := stint.NewLimiter(guarded, "api", limit)
+	_, err = store.Take(context.Background(), stint.Claim{Key: "user:42", Limit: limit, Cost: 1})
+	var coded *stint.Error
+	fmt.Println(errors.As(err, &coded) && coded.Code == stint.CodeUnavailable)
+	// Output: true
+}
+
+func ExampleParseURL() {
+	o, err := redisstore.ParseURL("rediss-sentinel://:s3cret@a,b:26380/orders?timeout=250ms")
+	fmt.Println(o, o.Timeout, err)
+	_, err = redisstore.ParseURL("redis://:s3cret@a,b")
+	fmt.Println(err)
+	// Output:
+	// rediss-sentinel://:***@a:26379,b:26380/orders 250ms <nil>
+	// store URL: several addresses (use redis-cluster:// or redis-sentinel://)
+}
+
+// A token of a cloud's IAM is the password of each new connection. The source keeps the token
+// until it expires.
+func ExampleOptions_credentials() {
+	fetch := func(context.Context) (string, error) { return "a token", nil }
+	o, err := redisstore.ParseURL("rediss-cluster://cache.example.com")
 	if err != nil {
-		return err
+		fmt.Println(err)
+		return
 	}
-	d, err := limiter.Allow(ctx, "user:42")
+	o.Credentials = func(ctx context.Context) (username, password string, err error) {
+		token, err := fetch(ctx)
+		return "shop", token, err
+	}
+	fmt.Println(o)
+	// Output: rediss-cluster://:***@cache.example.com:6379
+}
+
+// The server listens on a Unix socket. The address is then only a name for logs and errors.
+func ExampleOptions_dial() {
+	o := redisstore.Options{
+		Addrs: []string{"redis:6379"},
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", "/run/redis.sock")
+		},
+	}
+	fmt.Println(o)
+	// Output: redis://redis:6379
+}
+
+// The store shares a client with the rest of the program, which closes it after the store.
+// In this example no server listens, so there is no client.
+func ExampleOptions_client() {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:1"}})
 	if err != nil {
-		return err
+		fmt.Println("no server listens")
+		return
 	}
-	fmt.Println(d.Allowed, d.Degraded)
-	return nil
+	defer client.Close()
+	store, err := redisstore.New(redisstore.Options{Client: client, Prefix: "shop"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	// Output: no server listens
 }

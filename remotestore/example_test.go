@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/remotestore"
 )
 
@@ -35,39 +34,4 @@ func allow(ctx context.Context, addr, token string, limit stint.Limit) (stint.De
 		return stint.Decision{}, err
 	}
 	return limiter.Allow(ctx, "user:42")
-}
-
-// A guard decides while the server cannot be reached. Here no server listens, so the
-// claim is allowed and the decision degraded.
-func Example_guarded() {
-	options, err := remotestore.ParseURL("stint://localhost:1?timeout=100ms")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	store, err := remotestore.New(options)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer store.Close()
-	guarded, err := guard.New(store, guard.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer guarded.Close()
-	limit, err := stint.ParseLimit("100/m")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limiter, err := stint.NewLimiter(guarded, "api", limit)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	d, err := limiter.Allow(context.Background(), "user:42")
-	fmt.Println(d.Allowed, d.Degraded, err)
-	// Output: true true <nil>
 }

@@ -8,7 +8,8 @@
 //
 // The package promises what every store promises; package storetest checks it over the
 // wire. It never sends a claim twice: a claim whose outcome is unknown is an error.
-// Wrap it in a guard (package guard) to decide while the server cannot be reached.
+// Package remoteopen opens it with a guard, which decides while the server cannot be
+// reached, and with leases.
 package remotestore
 
 import (

@@ -16,14 +16,14 @@ import (
 // Programs that open the same servers share their counts. In this example no server
 // listens, so the guard answers: allowed, and degraded.
 func ExampleOpen() {
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), "redis://localhost:1/0"); err != nil {
 		fmt.Println(err)
 	}
 	// Output: true true
 }
 
-func run(ctx context.Context) error {
-	store, err := redisopen.Open(ctx, "redis://localhost:1/0", redisopen.Options{})
+func run(ctx context.Context, url string) error {
+	store, err := redisopen.Open(ctx, url, redisopen.Options{})
 	if err != nil {
 		return err
 	}

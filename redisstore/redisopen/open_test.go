@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/lease"
@@ -69,6 +71,49 @@ func TestOpenReturnsAllLayers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The guard stops a server that freezes although the connections are those of a client of the
+// program, and finds it again.
+func TestTheGuardWorksOverAClientOfTheProgram(t *testing.T) {
+	server := redistest.Server(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	store, err := redisopen.New(t.Context(), redisstore.Options{Client: client}, redisopen.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := claim(t)
+	c.Policy = stint.Policy{}
+	degraded := func() bool {
+		d, err := store.Take(t.Context(), c)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		return d.Degraded
+	}
+	redistest.Await(t, func() error { return when(degraded(), "the store is not reached") })
+	server.Freeze()
+	redistest.Await(t, func() error { degraded(); return when(store.Up(), "the breaker is closed") })
+	server.Thaw()
+	redistest.Await(t, func() error { return when(degraded(), "the store has not recovered") })
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
+		t.Error("the client after Close of the store:", err)
+	}
+}
+
+// when returns an error if a condition holds.
+func when(holds bool, text string) error {
+	if holds {
+		return errors.New(text)
+	}
+	return nil
 }
 
 func TestOpenNeedsNoServer(t *testing.T) {
