@@ -88,6 +88,9 @@ func (d *dialer) clientOption(c *conn, db int, fetch func(context.Context) (logi
 		TLSConfig:   d.opts.TLS,
 		Dialer:      net.Dialer{Timeout: d.opts.Timeout},
 		DialCtxFn: func(ctx context.Context, addr string, by *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, d.opts.Timeout)
+			defer cancel()
+			defer context.AfterFunc(c.ctx, cancel)()
 			l, err := fetch(ctx)
 			if err != nil {
 				return nil, &notConnected{err}
@@ -122,9 +125,6 @@ func (d *dialer) clientOption(c *conn, db int, fetch func(context.Context) (logi
 
 // dial makes one network connection for the client of a conn.
 func (c *conn) dial(ctx context.Context, addr string, by *net.Dialer, o *Options) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
 	dial := o.Dial
 	if dial == nil {
 		dial = by.DialContext

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,12 +14,14 @@ import (
 // if an option is set that only the client's author can set.
 func (o *Options) adoptClient() error {
 	topology := Single
-	switch o.Client.Mode() {
+	switch mode := o.Client.Mode(); mode {
 	case rueidis.ClientModeCluster:
 		topology = Cluster
 	case rueidis.ClientModeSentinel:
 		topology = Sentinel
 	case rueidis.ClientModeStandalone:
+	default:
+		return wrongOption(fmt.Sprintf("Client has the mode %q, which is unknown", mode), "use a client that rueidis.NewClient returned")
 	}
 	switch {
 	case o.Topology != Single && o.Topology != topology:
@@ -59,7 +62,7 @@ func (n *node) lend(c *conn) error {
 	if n.cluster == nil {
 		return nil
 	}
-	if n.cluster.hasSlots(n) {
+	if n.cluster.hasSlots(n) { // or probeKey would search all names in vain
 		n.introduce(c.ctx, n.probeKey())
 	}
 	part := n.dialer.opts.Client.Nodes()[c.addr]
