@@ -52,8 +52,7 @@ var arrows = map[string]struct {
 	"resilience/adaptive":            {[]string{"resilience/internal/check", "resilience/internal/monotonic", "resilience/internal/tenths"}, "it sheds calls of any kind; limits are numbers to it"},
 	"resilience/client":              {[]string{".", "resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it combines the parts; budgets and limiters are passed in, and of the root it knows the errors of a limiter"},
 
-	"resilience/grpcclient":    {[]string{"resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
-	"resilience/clientmetrics": {[]string{"resilience/breaker", "resilience/retrybudget", "resilience/bulkhead", "resilience/client", "resilience/retry"}, "it exports metrics of clients, and only programs that use Prometheus download it"},
+	"resilience/grpcclient": {[]string{"resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
 
 	"redisstore":                     {[]string{".", "storekit", "internal/clock", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                          {[]string{".", "internal/boundedcache", "storekit"}, "it leases from any store, so it knows none"},

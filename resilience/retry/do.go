@@ -177,7 +177,7 @@ const (
 	StopBudget                   // the budget has no retry left
 )
 
-// String returns the reason in the form used in logs. Package clientmetrics makes its
+// String returns the reason in the form used in logs. Package stintprom makes its
 // label values from it.
 func (s Stop) String() string {
 	names := [...]string{"retry", "not to be repeated", "attempts used up", "context ended", "deadline too near",

@@ -1,4 +1,4 @@
-package clientmetrics
+package stintprom
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-// Package clientmetrics exports to Prometheus what clients of packages client and
+// Package stintprom exports to Prometheus what clients of packages client and
 // grpcclient do.
 //
 // Use one [Metrics] for all clients of a program: register it, set it as the Observer of
@@ -6,4 +6,4 @@
 //
 // It promises that servers and requests choose no label value: dependencies are the names
 // of Chains, and results and codes come from fixed sets.
-package clientmetrics
+package stintprom

@@ -1,4 +1,4 @@
-package clientmetrics_test
+package stintprom_test
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
-	"github.com/stintdev/stint/resilience/clientmetrics"
+	"github.com/stintdev/stint/contrib/stintprom"
 )
 
 // One Metrics serves all clients of a program.
 func ExampleNew() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	registry, metrics := prometheus.NewRegistry(), clientmetrics.New()
+	registry, metrics := prometheus.NewRegistry(), stintprom.New()
 	if err := registry.Register(metrics); err != nil {
 		fmt.Println(err)
 		return
@@ -47,7 +47,7 @@ func ExampleNew() {
 	// stint_client_calls_total 1
 }
 
-func newTransport(metrics *clientmetrics.Metrics) (*client.Transport, error) {
+func newTransport(metrics *stintprom.Metrics) (*client.Transport, error) {
 	fuse, err := breaker.New(breaker.Options{})
 	if err != nil {
 		return nil, err
