@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/deadline"
 )
@@ -29,7 +30,7 @@ func (c *request) RoundTrip(req *http.Request) (*http.Response, error) {
 	call, err := c.options.Begin(req.Context(), c.options.Key(req))
 	if err != nil {
 		closeBody(req)
-		return nil, c.refused(err)
+		return nil, c.refused(req.Context(), err)
 	}
 	c.call = call
 	resp, err := c.send(req)
@@ -41,6 +42,10 @@ func (c *request) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (c *request) send(req *http.Request) (*http.Response, error) {
+	ctx := c.options.ObserveStart(req.Context(), stint.Event{Kind: stint.EventAttempt, Attempt: c.attempt})
+	if ctx != req.Context() {
+		req = req.WithContext(ctx)
+	}
 	start := time.Now()
 	resp, err := c.below.RoundTrip(req)
 	took := time.Since(start)
@@ -48,14 +53,14 @@ func (c *request) send(req *http.Request) (*http.Response, error) {
 		err = errNoResponse
 	}
 	c.resp = resp
-	c.reportOutcome(req.Context(), resp, err)
+	c.reportOutcome(ctx, resp, err)
 	if errors.Is(err, deadline.ErrRefused) {
-		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: PartDeadline, Err: err})
+		return nil, c.refused(ctx, &RefusedError{Name: c.options.Name, Part: PartDeadline, Err: err})
 	}
 	if o := c.options.Retry; c.attempt == 1 && o != nil && o.Budget != nil {
 		o.Budget.Request()
 	}
-	c.options.Observe(Event{Kind: Sent, Attempt: c.attempt, Took: took, Result: result(req.Context(), resp, err), Err: err})
+	c.options.Observe(ctx, stint.Event{Kind: stint.EventAttempt, Attempt: c.attempt, Took: took, Result: result(ctx, resp, err), Err: err})
 	return resp, err
 }
 
@@ -71,13 +76,13 @@ func (c *request) reportOutcome(ctx context.Context, resp *http.Response, err er
 // refused adds the error of the attempt before to a refusal. An error of the context is
 // returned unchanged. In both cases nothing was sent, so a retry that the budget granted
 // is returned to it.
-func (c *request) refused(err error) error {
+func (c *request) refused(ctx context.Context, err error) error {
 	if o := c.options.Retry; c.attempt > 1 && o.Budget != nil {
 		o.Budget.Refund()
 	}
 	if r := (*RefusedError)(nil); errors.As(err, &r) {
 		r.Before = c.before
-		c.options.Observe(Event{Kind: Refused, Attempt: c.attempt, Part: r.Part, Err: r})
+		c.options.Observe(ctx, stint.Event{Kind: stint.EventRefusal, Attempt: c.attempt, Result: r.Part.String(), Err: r})
 	}
 	return err
 }

@@ -30,8 +30,9 @@ type Chain struct {
 	Breaker  *breaker.Breaker
 	Limiter  Limiter
 
-	// Observer receives the events of calls. Nil: no events.
-	Observer Observer
+	// Observer sees each call ([stint.EventRequest]), its attempts, refusals, and
+	// decisions about retries. Nil: no events.
+	Observer stint.Observer
 }
 
 // Begin takes a place in the bulkhead, checks the breaker and waits for the limiter; key

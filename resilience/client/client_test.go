@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -50,10 +51,23 @@ func get(t *testing.T, rt http.RoundTripper) (*http.Response, error) {
 // log is an observer that records events.
 type log struct {
 	mu     sync.Mutex
-	events []Event
+	events []stint.Event
 }
 
-func (l *log) Observe(e Event) {
+// started is the key of the event that began in a context.
+type started struct{ *log }
+
+func (l *log) Start(ctx context.Context, e stint.Event) context.Context {
+	return context.WithValue(ctx, started{l}, e)
+}
+
+// Observe checks that an event ends in the context in which it began; a refusal ends in
+// that of the request, or of the attempt that it ends.
+func (l *log) Observe(ctx context.Context, e stint.Event) {
+	begun, ok := ctx.Value(started{l}).(stint.Event)
+	if want := e.Kind != stint.EventRetry; ok != want || ok && begun.Kind != e.Kind && e.Kind != stint.EventRefusal || begun.Name != e.Name && ok {
+		panic(fmt.Sprintf("%v in the context of %v", e, begun))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Took = 0
@@ -64,13 +78,7 @@ func (l *log) kinds() (all string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.events {
-		all += " " + e.Kind.String()
-		if e.Result != "" {
-			all += "=" + e.Result
-		}
-		if e.Kind == Refused {
-			all += "=" + e.Part.String()
-		}
+		all += " " + e.Kind.String() + "=" + e.Result
 	}
 	return all
 }
@@ -133,7 +141,7 @@ func TestAllPartsOverRealConnections(t *testing.T) {
 	if body != "a body" || places.Usage().InUse != 0 {
 		t.Errorf("read %q; %+v", body, places.Usage())
 	}
-	if got, want := seen.kinds(), " sent=5xx decided sent=5xx decided sent=2xx ended=2xx"; got != want {
+	if got, want := seen.kinds(), " attempt=5xx retry=retry attempt=5xx retry=retry attempt=2xx request=2xx"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -225,7 +233,7 @@ func TestRefusals(t *testing.T) {
 			if retry.Classify(err).Retry || retry.NetworkError(err) {
 				t.Error("a retry around the client would repeat it")
 			}
-			if want := " refused=" + c.name + " decided ended=refused"; seen.kinds() != want {
+			if want := " refusal=" + c.name + " retry=not_to_be_repeated request=refused"; seen.kinds() != want {
 				t.Errorf("got %s, want %s", seen.kinds(), want)
 			}
 		})

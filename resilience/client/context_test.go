@@ -31,7 +31,7 @@ func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 	if _, err := getIn(past, rt); !errors.Is(err, context.DeadlineExceeded) || b.State() != breaker.Closed {
 		t.Errorf("%v, %v", err, b.State())
 	}
-	if want := " decided ended=timeout"; seen.kinds() != want {
+	if want := " retry=context_ended request=timeout"; seen.kinds() != want {
 		t.Errorf("got %s, want %s", seen.kinds(), want)
 	}
 }
@@ -49,7 +49,7 @@ func TestWaitForATurnEndsWithTheContext(t *testing.T) {
 		if _, err := getIn(ctx, rt); !errors.Is(err, context.Canceled) || errors.As(err, &refused) {
 			t.Errorf("got %v", err)
 		}
-		if want := " sent=2xx ended=2xx ended=canceled"; seen.kinds() != want {
+		if want := " attempt=2xx request=2xx request=canceled"; seen.kinds() != want {
 			t.Errorf("got %s, want %s", seen.kinds(), want)
 		}
 	})
@@ -70,7 +70,7 @@ func TestLeavingWithACauseIsCanceled(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if want := " sent=canceled ended=canceled"; !errors.Is(err, cause) || seen.kinds() != want {
+	if want := " attempt=canceled request=canceled"; !errors.Is(err, cause) || seen.kinds() != want {
 		t.Errorf("%v; got %s, want %s", err, seen.kinds(), want)
 	}
 }
@@ -96,13 +96,13 @@ func TestTimeoutsShow(t *testing.T) {
 			resp.Body.Close()
 		}
 		// On a busy machine the time may be over before anything is sent.
-		if got := seen.kinds(); got != " sent=timeout ended=timeout" && got != " ended=timeout" {
+		if got := seen.kinds(); got != " attempt=timeout request=timeout" && got != " request=timeout" {
 			t.Errorf("%s: %v; got %s", name, err, got)
 		}
 	}
 	seen := &log{}
 	_, _ = get(t, must(New(Options{Chain: Chain{Observer: seen}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, io.EOF })})))
-	if want := " sent=error ended=error"; seen.kinds() != want {
+	if want := " attempt=error request=error"; seen.kinds() != want {
 		t.Errorf("broken off: got %s, want %s", seen.kinds(), want)
 	}
 }

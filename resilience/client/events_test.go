@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -8,14 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/retry"
 )
 
 // all is an observer that keeps whole events.
-type all struct{ events []Event }
+type all struct{ events []stint.Event }
 
-func (a *all) Observe(e Event) { a.events = append(a.events, e) }
+func (a *all) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
+
+func (a *all) Observe(_ context.Context, e stint.Event) { a.events = append(a.events, e) }
 
 // Each attempt, decision and call has an event with its number and its duration.
 func TestEventsTellWhatHappened(t *testing.T) {
@@ -32,11 +36,11 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		}
 		resp.Body.Close()
 		step := retry.Step{Attempt: 1, Wait: time.Minute, Status: 503}
-		want := []Event{
-			{Kind: Sent, Name: "orders", Attempt: 1, Took: time.Second, Result: "5xx"},
-			{Kind: Decided, Name: "orders", Attempt: 1, Step: step},
-			{Kind: Sent, Name: "orders", Attempt: 2, Took: time.Second, Result: "2xx"},
-			{Kind: Ended, Name: "orders", Attempt: 2, Took: time.Minute + 2*time.Second, Result: "2xx"},
+		want := []stint.Event{
+			{Kind: stint.EventAttempt, Name: "orders", Attempt: 1, Took: time.Second, Result: "5xx"},
+			{Kind: stint.EventRetry, Name: "orders", Attempt: 1, Took: time.Minute, Result: "retry"},
+			{Kind: stint.EventAttempt, Name: "orders", Attempt: 2, Took: time.Second, Result: "2xx"},
+			{Kind: stint.EventRequest, Name: "orders", Attempt: 2, Took: time.Minute + 2*time.Second, Result: "2xx"},
 		}
 		if !slices.Equal(seen.events, want) || !slices.Equal(steps, []retry.Step{step}) {
 			t.Errorf("got\n%+v\nwant\n%+v\nsteps %+v", seen.events, want, steps)
@@ -52,12 +56,12 @@ func TestRefusalHasItsNumber(t *testing.T) {
 		Retry: &retry.Options{Base: time.Microsecond},
 		Base:  trip(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }),
 	})))
-	refusals := slices.DeleteFunc(seen.events, func(e Event) bool { return e.Kind != Refused })
+	refusals := slices.DeleteFunc(seen.events, func(e stint.Event) bool { return e.Kind != stint.EventRefusal })
 	if len(refusals) != 1 {
 		t.Fatalf("%v; got %+v", err, refusals)
 	}
 	got := refusals[0]
-	if refused, ok := got.Err.(*RefusedError); !ok || got.Attempt != 2 || got.Part != PartBreaker || refused.Before != io.ErrUnexpectedEOF { //nolint:errorlint // the events have the original errors
+	if refused, ok := got.Err.(*RefusedError); !ok || got.Attempt != 2 || refused.Part != PartBreaker || got.Result != "breaker" || refused.Before != io.ErrUnexpectedEOF { //nolint:errorlint // the events have the original errors
 		t.Errorf("got %+v", got)
 	}
 }

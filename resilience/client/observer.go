@@ -7,54 +7,24 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint"
 )
 
-// Observer receives the events of a client's calls. Observe is called by many goroutines
-// at once, in the middle of calls, so it must return quickly. Package clientmetrics has
-// an Observer for Prometheus.
-type Observer interface {
-	Observe(e Event)
-}
-
-// Event is one event of a call.
-type Event struct {
-	Kind    Kind
-	Name    string // name of the dependency
-	Attempt int    // counts from 1; of Ended: the number of attempts
-
-	Took   time.Duration // of Sent and Ended, until the header of the response
-	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "timeout", "canceled", "refused"
-	Part   Part          // the part that refused, for Refused
-	Step   retry.Step    // the step that was decided, for Decided
-	Err    error         // of all but Decided; nil if there was a response
-}
-
-// Kind is what an [Event] is about.
-type Kind uint8
-
-// The kinds.
-const (
-	Sent    Kind = iota // an attempt was sent, and answered or not
-	Refused             // a part refused an attempt
-	Decided             // an attempt failed, and a retry was decided on or against
-	Ended               // the call has ended, except for its body
-)
-
-// String returns the kind in lower case: "sent".
-func (k Kind) String() string {
-	names := [...]string{"sent", "refused", "decided", "ended"}
-	if int(k) >= len(names) {
-		return "unknown"
+// ObserveStart reports the start of an event to the Observer, if there is one, with the
+// dependency's name. It returns the context of the operation.
+func (p *Chain) ObserveStart(ctx context.Context, e stint.Event) context.Context {
+	if p.Observer == nil {
+		return ctx
 	}
-	return names[k]
+	e.Name = p.Name
+	return p.Observer.Start(ctx, e)
 }
 
 // Observe passes an event to the Observer, if there is one, with the dependency's name.
-func (p *Chain) Observe(e Event) {
+func (p *Chain) Observe(ctx context.Context, e stint.Event) {
 	if p.Observer != nil {
 		e.Name = p.Name
-		p.Observer.Observe(e)
+		p.Observer.Observe(ctx, e)
 	}
 }
 

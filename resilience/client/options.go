@@ -2,11 +2,14 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/deadline"
 	"github.com/stintdev/stint/resilience/retry"
@@ -58,6 +61,7 @@ func Outcome(resp *http.Response, err error) breaker.Outcome {
 }
 
 func (o *Options) setDefaults() {
+	o.Observer = stint.Observers(o.Observer) // nil instead of a nil pointer
 	if o.Key == nil {
 		o.Key = host
 	}
@@ -116,7 +120,9 @@ func (p *Chain) Policy(o retry.Options) (*retry.Policy, error) {
 		if observe != nil {
 			observe(s)
 		}
-		p.Observe(Event{Kind: Decided, Attempt: s.Attempt, Step: s})
+		p.Observe(context.Background(), stint.Event{
+			Kind: stint.EventRetry, Attempt: s.Attempt, Took: s.Wait, Err: s.Err, Result: strings.ReplaceAll(s.Stop.String(), " ", "_"),
+		})
 	}
 	if o.Budget != nil {
 		o.Budget = silent{o.Budget}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/retry"
@@ -45,11 +47,21 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// panicking is an observer that panics at one kind of event.
-type panicking Kind
+// panicking is an observer that panics at one kind of event: at its start, or at its end.
+type panicking struct {
+	kind    stint.EventKind
+	atStart bool
+}
 
-func (p panicking) Observe(e Event) {
-	if e.Kind == Kind(p) {
+func (p panicking) Start(ctx context.Context, e stint.Event) context.Context {
+	if e.Kind == p.kind && p.atStart {
+		panic("observer")
+	}
+	return ctx
+}
+
+func (p panicking) Observe(_ context.Context, e stint.Event) {
+	if e.Kind == p.kind {
 		panic("observer")
 	}
 }
@@ -63,10 +75,11 @@ func TestPanicsLoseNothing(t *testing.T) {
 		"classify": func(o *Options) {
 			o.Classify = func(*http.Response, error, time.Time) retry.Classification { panic("classify") }
 		},
-		"repeatable":       func(o *Options) { o.Repeatable = func(*http.Request) bool { panic("repeatable") } },
-		"observerOfSent":   func(o *Options) { o.Observer = panicking(Sent) },
-		"observerOfStep":   func(o *Options) { o.Observer = panicking(Decided) },
-		"observerOfEnding": func(o *Options) { o.Observer = panicking(Ended) },
+		"repeatable":          func(o *Options) { o.Repeatable = func(*http.Request) bool { panic("repeatable") } },
+		"observerOfAttempt":   func(o *Options) { o.Observer = panicking{kind: stint.EventAttempt} },
+		"observerOfStep":      func(o *Options) { o.Observer = panicking{kind: stint.EventRetry} },
+		"observerOfEnding":    func(o *Options) { o.Observer = panicking{kind: stint.EventRequest} },
+		"observerOfBeginning": func(o *Options) { o.Observer = panicking{stint.EventAttempt, true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			places, probed := must(bulkhead.New(bulkhead.Options{Limit: 1})), halfOpen()
@@ -89,7 +102,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 			if _, ok := probed.Begin(); probed.State() == breaker.HalfOpen && !ok {
 				t.Error("the probe is lost")
 			}
-			if u := places.Usage(); u.InUse != 0 || !body.closed && name != "base" && name != "key" {
+			if u := places.Usage(); u.InUse != 0 || !body.closed && name != "base" && name != "key" && name != "observerOfBeginning" {
 				t.Errorf("%+v, body closed: %v", u, body.closed)
 			}
 		})

@@ -18,7 +18,7 @@ func TestResultsAreOfAFixedSet(t *testing.T) {
 		if err != nil || resp.StatusCode != status {
 			t.Errorf("%d: %v, %v", status, resp, err)
 		}
-		if got, want := seen.kinds(), " sent="+want+" ended="+want; got != want {
+		if got, want := seen.kinds(), " attempt="+want+" request="+want; got != want {
 			t.Errorf("%d: got %s, want %s", status, got, want)
 		}
 		if failed := want == "5xx"; (Outcome(&http.Response{StatusCode: status}, nil) == breaker.Failure) != failed {

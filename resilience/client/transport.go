@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/retry"
 )
 
@@ -32,6 +33,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.once.Do(t.setDefaults)
 	start, c := time.Now(), &request{options: &t.options, below: t.below}
+	ctx := t.options.ObserveStart(req.Context(), stint.Event{Kind: stint.EventRequest})
+	if ctx != req.Context() {
+		req = req.WithContext(ctx)
+	}
 	req, cancel := t.bound(req)
 	returned := false
 	defer func() {
@@ -43,7 +48,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	resp, err := t.repeating(c).RoundTrip(req)
-	t.options.Observe(Event{Kind: Ended, Attempt: c.attempt, Took: time.Since(start), Result: result(req.Context(), resp, err), Err: err})
+	t.options.Observe(ctx, stint.Event{Kind: stint.EventRequest, Attempt: c.attempt, Took: time.Since(start), Result: result(req.Context(), resp, err), Err: err})
 	returned = true
 	return atEnd(resp, err, cancel)
 }

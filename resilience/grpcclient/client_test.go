@@ -3,6 +3,7 @@ package grpcclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strings"
@@ -115,10 +116,22 @@ func failing(until int64, err error) func(context.Context, int64) error {
 
 type log struct {
 	mu     sync.Mutex
-	events []client.Event
+	events []stint.Event
 }
 
-func (l *log) Observe(e client.Event) {
+// started is the key of the event that began in a context.
+type started struct{ *log }
+
+func (l *log) Start(ctx context.Context, e stint.Event) context.Context {
+	return context.WithValue(ctx, started{l}, e.Kind)
+}
+
+// Observe checks that an event ends in the context in which it began; a refusal ends in
+// that of the request.
+func (l *log) Observe(ctx context.Context, e stint.Event) {
+	if begun, ok := ctx.Value(started{l}).(stint.EventKind); ok == (e.Kind == stint.EventRetry) || ok && begun != e.Kind && e.Kind != stint.EventRefusal {
+		panic(fmt.Sprintf("%v in the context of %v", e, begun))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, e)
@@ -128,10 +141,7 @@ func (l *log) kinds() (all string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.events {
-		all += " " + e.Kind.String()
-		if e.Result != "" {
-			all += "=" + e.Result
-		}
+		all += " " + e.Kind.String() + "=" + e.Result
 	}
 	return all
 }
@@ -266,7 +276,8 @@ func TestRefusals(t *testing.T) {
 			if u := earned.Usage(); u.Requests != 0 {
 				t.Errorf("a call that was not sent earned retries: %+v", u)
 			}
-			if want := " refused decided ended=refused refused ended=refused"; s.calls.Load() != 0 || seen.kinds() != want {
+			refusal := " refusal=" + c.part.String()
+			if want := refusal + " retry=not_to_be_repeated request=refused" + refusal + " request=refused"; s.calls.Load() != 0 || seen.kinds() != want {
 				t.Errorf("%d calls; got%s, want%s", s.calls.Load(), seen.kinds(), want)
 			}
 		})
@@ -322,7 +333,7 @@ func TestEvents(t *testing.T) {
 	if status.Code(step.Err) != codes.Unavailable {
 		t.Errorf("the step's error is %v", step.Err)
 	}
-	if got, want := seen.kinds(), " sent=UNAVAILABLE decided sent=OK ended=OK"; got != want {
+	if got, want := seen.kinds(), " attempt=UNAVAILABLE retry=retry attempt=OK request=OK"; got != want {
 		t.Errorf("got%s, want%s", got, want)
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/client"
 )
 
 // refused gives a refusal its gRPC status and reports it to the Observer. Nothing was
 // sent, so a retry that the budget granted is returned to it.
-func (c *Client) refused(err error, attempt int, before error) error {
+func (c *Client) refused(ctx context.Context, err error, attempt int, before error) error {
 	if o := c.options.Retry; attempt > 1 && o.Budget != nil {
 		o.Budget.Refund()
 	}
@@ -22,7 +23,7 @@ func (c *Client) refused(err error, attempt int, before error) error {
 		return status.FromContextError(err).Err()
 	}
 	r.Before = before
-	c.options.Observe(client.Event{Kind: client.Refused, Attempt: attempt, Part: r.Part, Err: r})
+	c.options.Observe(ctx, stint.Event{Kind: stint.EventRefusal, Attempt: attempt, Result: r.Part.String(), Err: r})
 	return &refusal{r}
 }
 

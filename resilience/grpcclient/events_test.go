@@ -11,20 +11,21 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
 )
 
 // numbered returns the kinds and attempts of the events. It checks that the durations of
-// Sent and Ended are above 0.
+// attempts and requests are above 0.
 func (l *log) numbered(t *testing.T) (all []int) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.events {
 		all = append(all, e.Attempt)
-		if timed := e.Kind == client.Sent || e.Kind == client.Ended; timed && e.Took <= 0 {
+		if timed := e.Kind == stint.EventAttempt || e.Kind == stint.EventRequest; timed && e.Took <= 0 {
 			t.Errorf("%v took %v", e.Kind, e.Took)
 		}
 	}
@@ -53,7 +54,7 @@ func TestRefusalsNameTheirPart(t *testing.T) {
 	seen := &log{}
 	rpc, _ := dial(t, Options{Chain: client.Chain{Limiter: limiter{context.DeadlineExceeded}, Observer: seen}}, ok)
 	_, _ = rpc.UnaryCall(t.Context(), &pb.SimpleRequest{})
-	if e := seen.events[0]; e.Kind != client.Refused || e.Part != client.PartLimiter || e.Attempt != 1 {
+	if e := seen.events[0]; e.Kind != stint.EventRefusal || e.Result != client.PartLimiter.String() || e.Attempt != 1 {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
@@ -69,6 +70,7 @@ func repeatable(ctx context.Context, _ string) bool {
 }
 
 func (o *Options) setDefaults() {
+	o.Observer = stint.Observers(o.Observer) // nil instead of a nil pointer
 	if o.Repeatable == nil {
 		o.Repeatable = repeatable
 	}

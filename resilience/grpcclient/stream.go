@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/client"
 )
 
@@ -17,16 +18,18 @@ import (
 // its first message; a stream without one counts by its final status.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	c.once.Do(c.options.setDefaults)
+	ctx = c.options.ObserveStart(ctx, stint.Event{Kind: stint.EventRequest})
 	start := time.Now()
 	call, err := c.options.Begin(ctx, c.options.Key(ctx, cc.Target(), method))
 	if err != nil {
-		err = c.refused(err, 1, nil)
-		c.options.Observe(client.Event{Kind: client.Ended, Attempt: 1, Took: time.Since(start), Result: result(err), Err: err})
+		err = c.refused(ctx, err, 1, nil)
+		c.options.Observe(ctx, stint.Event{Kind: stint.EventRequest, Attempt: 1, Took: time.Since(start), Result: result(err), Err: err})
 		return nil, err
 	}
 	s := &stream{client: c, ctx: ctx, call: call, start: start}
 	if err := s.open(func() (grpc.ClientStream, error) {
-		return streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(s.end))...)
+		s.attempt = c.options.ObserveStart(ctx, stint.Event{Kind: stint.EventAttempt, Attempt: 1})
+		return streamer(s.attempt, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(s.end))...)
 	}); err != nil {
 		return nil, err
 	}
@@ -37,10 +40,11 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 type stream struct {
 	grpc.ClientStream
 
-	client *Client
-	ctx    context.Context //nolint:containedctx // a stream is a call
-	call   *client.Call
-	start  time.Time
+	client  *Client
+	ctx     context.Context //nolint:containedctx // a stream is a call
+	attempt context.Context //nolint:containedctx // that of its only attempt
+	call    *client.Call
+	start   time.Time
 
 	judged, ended sync.Once
 }
@@ -74,7 +78,7 @@ func (s *stream) RecvMsg(m any) error {
 func (s *stream) judge(err error) {
 	s.judged.Do(func() {
 		s.client.reportOutcome(s.ctx, s.call, err)
-		s.client.options.Observe(client.Event{Kind: client.Sent, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
+		s.client.options.Observe(s.attempt, stint.Event{Kind: stint.EventAttempt, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})
 }
 
@@ -87,6 +91,6 @@ func (s *stream) end(err error) {
 	s.ended.Do(func() {
 		defer s.call.Release()
 		s.judge(err)
-		s.client.options.Observe(client.Event{Kind: client.Ended, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
+		s.client.options.Observe(s.ctx, stint.Event{Kind: stint.EventRequest, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})
 }

@@ -89,7 +89,7 @@ func TestStreamsEndInEveryWay(t *testing.T) {
 			c.end(t, conn, stream, leave)
 			free(t, places)
 			_, _ = stream.Recv()
-			if want := " sent=" + c.want + " ended=" + c.want; seen.kinds() != want {
+			if want := " attempt=" + c.want + " request=" + c.want; seen.kinds() != want {
 				t.Errorf("got%s, want%s", seen.kinds(), want)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
@@ -21,6 +22,7 @@ import (
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	c.once.Do(c.options.setDefaults)
 	start := time.Now()
+	ctx = c.options.ObserveStart(ctx, stint.Event{Kind: stint.EventRequest})
 	if c.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
@@ -31,7 +33,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 		return invoker(ctx, method, req, reply, cc, append(slices.Clip(opts), grpc.Trailer(trailer))...)
 	}
 	err := u.run(ctx)
-	c.options.Observe(client.Event{Kind: client.Ended, Attempt: u.attempt, Took: time.Since(start), Result: result(err), Err: err})
+	c.options.Observe(ctx, stint.Event{Kind: stint.EventRequest, Attempt: u.attempt, Took: time.Since(start), Result: result(err), Err: err})
 	return err
 }
 
@@ -57,17 +59,18 @@ func (u *unary) try(ctx context.Context) error {
 	u.attempt++
 	call, err := u.client.options.Begin(ctx, u.key)
 	if err != nil {
-		return retry.Permanent(u.client.refused(err, u.attempt, u.before))
+		return retry.Permanent(u.client.refused(ctx, err, u.attempt, u.before))
 	}
 	defer call.Release()
 	if o := u.client.options.Retry; u.attempt == 1 && o != nil && o.Budget != nil {
 		o.Budget.Request()
 	}
+	ctx = u.client.options.ObserveStart(ctx, stint.Event{Kind: stint.EventAttempt, Attempt: u.attempt})
 	var trailer metadata.MD
 	start, how := time.Now(), status.Error(codes.Unknown, "it panics")
 	defer func() { u.client.reportOutcome(ctx, call, how) }()
 	how = u.send(ctx, &trailer)
-	u.client.options.Observe(client.Event{Kind: client.Sent, Attempt: u.attempt, Took: time.Since(start), Result: result(how), Err: how})
+	u.client.options.Observe(ctx, stint.Event{Kind: stint.EventAttempt, Attempt: u.attempt, Took: time.Since(start), Result: result(how), Err: how})
 	if how == nil {
 		return nil
 	}

@@ -50,7 +50,6 @@ func TestEnumsHaveNames(t *testing.T) {
 		"breaker.Outcome":  func(n uint8) string { return breaker.Outcome(n).String() },
 		"breaker.Reason":   func(n uint8) string { return breaker.Reason(n).String() },
 		"breaker.State":    func(n uint8) string { return breaker.State(n).String() },
-		"client.Kind":      func(n uint8) string { return client.Kind(n).String() },
 		"client.Part":      func(n uint8) string { return client.Part(n).String() },
 		"retry.Jitter":     func(n uint8) string { return retry.Jitter(n).String() },
 		"retry.Stop":       func(n uint8) string { return retry.Stop(n).String() },
