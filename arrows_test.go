@@ -32,6 +32,7 @@ var arrows = map[string]struct {
 	"internal/shorthash":             {nil, "it hashes bytes"},
 	"storekit":                       {[]string{".", "internal/groupcall"}, "it serves every store, so it depends on no particular one"},
 	"internal/errlog":                {[]string{"."}, "it logs the errors of any decision"},
+	"internal/nameset":               {nil, "it bounds names, whatever they name"},
 	"internal/secret":                {nil, "it reads secrets from files, whatever their use"},
 	"internal/oracle":                {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
 	"internal/leasecheck":            {[]string{"."}, "it judges what leases promise, so it may share nothing with them"},
@@ -50,9 +51,9 @@ var arrows = map[string]struct {
 	"resilience/retry":               {[]string{"resilience/internal/check"}, "an interface bounds the retries; the budget is passed in"},
 	"resilience/deadline":            {nil, "it carries a time, whatever the request is"},
 	"resilience/adaptive":            {[]string{"resilience/internal/check", "resilience/internal/monotonic", "resilience/internal/tenths"}, "it sheds calls of any kind; limits are numbers to it"},
-	"resilience/client":              {[]string{".", "resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it combines the parts; budgets and limiters are passed in, and of the root it knows the errors of a limiter"},
+	"resilience/client":              {[]string{".", "resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it combines the parts; budgets and limiters are passed in, and of the root it knows the observer and the errors of a limiter"},
 
-	"resilience/grpcclient": {[]string{"resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
+	"resilience/grpcclient": {[]string{".", "resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
 
 	"redisstore":                     {[]string{".", "storekit", "internal/clock", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                          {[]string{".", "internal/boundedcache", "storekit"}, "it leases from any store, so it knows none"},

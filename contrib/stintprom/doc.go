@@ -1,9 +1,11 @@
-// Package stintprom exports to Prometheus what clients of packages client and
-// grpcclient do.
+// Package stintprom exports to Prometheus what limiters, stores and clients do.
 //
-// Use one [Metrics] for all clients of a program: register it, set it as the Observer of
-// their Chains, and call Watch for each Chain.
+// Use one [Metrics] for a program. Register it, and pass it as the observer to limiters,
+// guards, stores and the Chains of clients. Call WatchStore for each store and
+// WatchClient for each client, to export their current state at each scrape.
 //
-// It promises that servers and requests choose no label value: dependencies are the names
-// of Chains, and results and codes come from fixed sets.
+// It promises that servers and requests choose no label value: limiters, stores and
+// dependencies are named by the program, and results and kinds of errors come from small
+// sets. Of each kind of name the first 1,000 have series of their own, and all further
+// ones count as "_other". No metric has a key.
 package stintprom

@@ -1,19 +1,65 @@
 package stintprom_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/contrib/stintprom"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
-	"github.com/stintdev/stint/contrib/stintprom"
 )
 
-// One Metrics serves all clients of a program.
-func ExampleNew() {
+// One Metrics serves a whole program: its limiters, its stores and its clients.
+func Example() {
+	registry, metrics := prometheus.NewRegistry(), stintprom.New()
+	if err := registry.Register(metrics); err != nil {
+		fmt.Println(err)
+		return
+	}
+	store := stint.NewMemory(stint.MemoryOptions{})
+	if err := metrics.WatchStore("limits", store); err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter, err := stint.NewLimiter(store, "login", stint.MustParseLimit("2/h"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter = limiter.WithObserver(metrics)
+	for range 3 {
+		_, _ = limiter.Allow(context.Background(), "user:1")
+	}
+	show(registry, "stint_limiter_decisions_total", "stint_keys")
+	// Output:
+	// stint_keys: 1
+	// stint_limiter_decisions_total: 2
+	// stint_limiter_decisions_total: 1
+}
+
+func show(registry *prometheus.Registry, names ...string) {
+	families, err := registry.Gather()
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, family := range families {
+		if !slices.Contains(names, family.GetName()) {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			fmt.Printf("%s: %v\n", family.GetName(), m.GetGauge().GetValue()+m.GetCounter().GetValue())
+		}
+	}
+}
+
+// The Metrics of a program are the observer of all its clients.
+func ExampleMetrics_WatchClient() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	registry, metrics := prometheus.NewRegistry(), stintprom.New()
@@ -53,6 +99,8 @@ func newTransport(metrics *stintprom.Metrics) (*client.Transport, error) {
 		return nil, err
 	}
 	parts := client.Chain{Name: "orders", Breaker: fuse, Observer: metrics}
-	metrics.Watch(parts, nil)
+	if err := metrics.WatchClient(parts, nil); err != nil {
+		return nil, err
+	}
 	return client.New(client.Options{Chain: parts})
 }

@@ -1,117 +1,166 @@
 package stintprom
 
 import (
+	"context"
 	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/bulkhead"
-	"github.com/stintdev/stint/resilience/client"
-	"github.com/stintdev/stint/resilience/retrybudget"
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/nameset"
 )
 
-// Metrics is a [prometheus.Collector] and a client.Observer. Make one with [New]; the
+// Metrics is a [prometheus.Collector] and a [stint.Observer]. Make one with [New]; the
 // zero value is ready to use. It is safe for concurrent use.
 type Metrics struct {
-	calls     *prometheus.CounterVec   // labels: dependency, result
-	durations *prometheus.HistogramVec // durations of calls; label: dependency
-	attempts  *prometheus.CounterVec   // labels: dependency, result
-	refused   *prometheus.CounterVec   // labels: dependency, part
-	decisions *prometheus.CounterVec   // labels: dependency, decision
-	gauges    gauges
-	once      sync.Once // makes the vectors and the descriptions of the gauges
+	decisions         *prometheus.CounterVec   // labels: limiter, op, result
+	denials           *prometheus.CounterVec   // labels: limiter, limit
+	decisionDurations *prometheus.HistogramVec // labels: limiter, op
+
+	storeCalls     *prometheus.CounterVec   // labels: store, shard, result
+	storeDurations *prometheus.HistogramVec // label: store
+	storeClaims    *prometheus.CounterVec   // label: store
+	breakerChanges *prometheus.CounterVec   // labels: store, shard, to
+
+	requests         *prometheus.CounterVec   // labels: dependency, result
+	requestDurations *prometheus.HistogramVec // label: dependency
+	attempts         *prometheus.CounterVec   // labels: dependency, result
+	refused          *prometheus.CounterVec   // labels: dependency, part
+	retries          *prometheus.CounterVec   // labels: dependency, decision
+
+	gauges gauges
+	once   sync.Once // makes the vectors and the descriptions of the gauges
+
+	names, results nameset.Set[string]
+	pairs          nameset.Set[[2]string] // of a limiter and a limit, or a store and a shard
 
 	mu      sync.Mutex
-	watched map[string]watched // by the dependency's name; guarded by mu
-}
-
-// gauges describes what is read at each scrape.
-type gauges struct{ breakerState, bulkheadLimit, bulkheadInUse, bulkheadWaiting, budgetLeft *prometheus.Desc }
-
-// watched holds the parts of one dependency whose state is exported. Parts may be nil.
-type watched struct {
-	bulkhead *bulkhead.Bulkhead
-	breaker  *breaker.Breaker
-	budget   *retrybudget.Budget
+	clients map[string]clientParts // by the dependency's name; guarded by mu
+	stores  map[string]stint.Store // by the name given to WatchStore; guarded by mu
 }
 
 // New returns metrics without values.
 func New() *Metrics { return &Metrics{} }
 
 func (m *Metrics) start() {
-	counter := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"dependency", label})
-	}
-	m.calls = counter("stint_client_calls_total", "Calls by how they ended, their attempts taken together.", "result")
-	m.attempts = counter("stint_client_attempts_total", "Attempts that were sent, by how they ended.", "result")
-	m.refused = counter("stint_client_refused_total", "Attempts that were not sent, by the part that refused.", "part")
-	m.decisions = counter("stint_client_retries_total",
-		"What followed from attempts that failed: a retry, or why not.", "decision")
-	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_client_call_duration_seconds",
-		Help: "Time from a call's beginning to its answer, waits and retries included.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"dependency"})
+	m.decisions = counter("limiter_decisions_total", "Calls of limiters by what they were asked for and how they ended.", "limiter", "op", "result")
+	m.denials = counter("limiter_denials_total", "Denials by the limit that denied for longest.", "limiter", "limit")
+	m.decisionDurations = histogram("limiter_duration_seconds", "Time of a call of a limiter; of a wait, the whole wait.", 1e-6, "limiter", "op")
 
-	gauge := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("stint_client_"+name, help, append([]string{"dependency"}, labels...), nil)
-	}
-	m.gauges = gauges{
-		breakerState:    gauge("breaker_state", "1 for the state that the breaker is in.", "state"),
-		bulkheadLimit:   gauge("bulkhead_limit", "Places that the bulkhead has."),
-		bulkheadInUse:   gauge("bulkhead_in_use", "Places of the bulkhead that are held."),
-		bulkheadWaiting: gauge("bulkhead_waiting", "Callers that wait for a place of the bulkhead."),
-		budgetLeft:      gauge("budget_left", "Retries that the budget would grant now."),
-	}
+	m.storeCalls = counter("store_calls_total", "Calls to stores, or round trips to their servers, by how they ended.", "store", "shard", "result")
+	m.storeDurations = histogram("store_call_duration_seconds", "Time of a call to a store.", 1e-6, "store")
+	m.storeClaims = counter("store_claims_total", "Claims that the calls to stores carried.", "store")
+	m.breakerChanges = counter("store_breaker_changes_total", "Changes of state of the circuit breakers of stores, by the new state.", "store", "shard", "to")
+
+	m.requests = counter("client_calls_total", "Calls by how they ended, their attempts taken together.", "dependency", "result")
+	m.requestDurations = histogram("client_call_duration_seconds", "Time from a call's beginning to its answer, waits and retries included.", 1e-3, "dependency")
+	m.attempts = counter("client_attempts_total", "Attempts that were sent, by how they ended.", "dependency", "result")
+	m.refused = counter("client_refused_total", "Attempts that were not sent, by the part that refused.", "dependency", "part")
+	m.retries = counter("client_retries_total", "What followed from attempts that failed: a retry, or why not.", "dependency", "decision")
+	m.gauges.describe()
 }
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_" + name, Help: help}, labels)
+}
+
+// histogram returns a histogram of 16 buckets, of which the first ends at the given
+// number of seconds. Below a millisecond each is four times the one before, and twice
+// from there on.
+func histogram(name, help string, first float64, labels ...string) *prometheus.HistogramVec {
+	factor := 2.0
+	if first < 1e-3 {
+		factor = 4
+	}
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(first, factor, 16)}, labels)
+}
+
+// Start implements [stint.Observer]. It does nothing: the event has its duration.
+func (m *Metrics) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
 
 // Observe counts an event.
-func (m *Metrics) Observe(e client.Event) {
+func (m *Metrics) Observe(_ context.Context, e stint.Event) {
 	m.once.Do(m.start)
-	e.Name = dependency(e.Name)
+	name, result := bounded(&m.names, e.Name), bounded(&m.results, e.Result)
 	switch e.Kind {
-	case client.Sent:
-		m.attempts.WithLabelValues(e.Name, e.Result).Inc()
-	case client.Refused:
-		m.refused.WithLabelValues(e.Name, e.Part.String()).Inc()
-	case client.Decided:
-		m.decisions.WithLabelValues(e.Name, label(e.Step.Stop.String())).Inc()
-	case client.Ended:
-		m.calls.WithLabelValues(e.Name, e.Result).Inc()
-		m.durations.WithLabelValues(e.Name).Observe(e.Took.Seconds())
+	case stint.EventDecision:
+		m.observeDecision(name, result, &e)
+	case stint.EventStoreCall:
+		store, shard := m.pair(e.Name, e.Shard)
+		m.storeCalls.WithLabelValues(store, shard, result).Inc()
+		m.storeDurations.WithLabelValues(name).Observe(e.Took.Seconds())
+		m.storeClaims.WithLabelValues(name).Add(float64(e.Claims))
+	case stint.EventBreaker:
+		store, shard := m.pair(e.Name, e.Shard)
+		m.breakerChanges.WithLabelValues(store, shard, result).Inc()
+	case stint.EventRequest:
+		m.requests.WithLabelValues(name, result).Inc()
+		m.requestDurations.WithLabelValues(name).Observe(e.Took.Seconds())
+	case stint.EventAttempt:
+		m.attempts.WithLabelValues(name, result).Inc()
+	case stint.EventRefusal:
+		m.refused.WithLabelValues(name, result).Inc()
+	case stint.EventRetry:
+		m.retries.WithLabelValues(name, result).Inc()
 	}
 }
 
-// Watch exports the state of a chain's bulkhead and breaker, and of its retry budget, at
-// each scrape. Nil parts are skipped. A chain replaces an earlier chain of the same name.
-func (m *Metrics) Watch(c client.Chain, retries *retrybudget.Budget) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.watched == nil {
-		m.watched = map[string]watched{}
+func (m *Metrics) observeDecision(name, result string, e *stint.Event) {
+	op := bounded(&m.results, e.Op)
+	m.decisions.WithLabelValues(name, op, result).Inc()
+	m.decisionDurations.WithLabelValues(name, op).Observe(e.Took.Seconds())
+	if e.Err != nil || e.Decision.Allowed {
+		return
 	}
-	m.watched[dependency(c.Name)] = watched{c.Bulkhead, c.Breaker, retries}
+	limit := "" // of a wait for several limits
+	if e.Limit.Valid() && !e.Limit.FromCaller() {
+		limit = e.Limit.Name()
+	}
+	limiter, limit := m.pair(e.Name, limit)
+	m.denials.WithLabelValues(limiter, limit).Inc()
 }
 
-// dependency returns a name as a valid label value: Prometheus accepts only UTF-8.
-func dependency(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+// pair returns two names that occur together as label values.
+func (m *Metrics) pair(a, b string) (string, string) {
+	a, b = valid(a), valid(b)
+	if !m.pairs.Accepts([2]string{a, b}) {
+		return nameset.Other, nameset.Other
+	}
+	return a, b
+}
 
-// label returns the name of a state or a reason as a label value: "half-open" becomes
-// "half_open".
-func label(name string) string { return strings.NewReplacer("-", "_", " ", "_").Replace(name) }
+// bounded returns a name as a label value.
+func bounded(names *nameset.Set[string], name string) string {
+	if name = valid(name); names.Accepts(name) {
+		return name
+	}
+	return nameset.Other
+}
+
+// valid returns a name as a valid label value: Prometheus accepts only UTF-8.
+func valid(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 func (m *Metrics) vectors() []prometheus.Collector {
 	m.once.Do(m.start)
-	return []prometheus.Collector{m.calls, m.durations, m.attempts, m.refused, m.decisions}
+	return []prometheus.Collector{
+		m.decisions, m.denials, m.decisionDurations,
+		m.storeCalls, m.storeDurations, m.storeClaims, m.breakerChanges,
+		m.requests, m.requestDurations, m.attempts, m.refused, m.retries,
+	}
 }
 
-// Describe implements [prometheus.Collector].
+// Describe implements [prometheus.Collector]. It describes the metrics of the stores that
+// are watched already; a registry accepts those of later ones too.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, v := range m.vectors() {
 		v.Describe(to)
 	}
-	g := m.gauges
-	for _, d := range []*prometheus.Desc{g.breakerState, g.bulkheadLimit, g.bulkheadInUse, g.bulkheadWaiting, g.budgetLeft} {
-		to <- d
+	m.gauges.sendTo(to)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.storeFamilies() {
+		to <- d.desc
 	}
 }
 
@@ -122,32 +171,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, w := range m.watched {
-		m.gauges.collect(name, w, to)
+	for name, parts := range m.clients {
+		m.gauges.collect(name, parts, to)
 	}
-}
-
-func (g *gauges) collect(name string, w watched, to chan<- prometheus.Metric) {
-	send := func(d *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{name}, labels...)...)
-	}
-	if w.breaker != nil {
-		current := w.breaker.State()
-		for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled} {
-			value := 0.0
-			if s == current {
-				value = 1
-			}
-			send(g.breakerState, value, label(s.String()))
-		}
-	}
-	if w.bulkhead != nil {
-		u := w.bulkhead.Usage()
-		send(g.bulkheadLimit, float64(u.Limit))
-		send(g.bulkheadInUse, float64(u.InUse))
-		send(g.bulkheadWaiting, float64(u.Waiting))
-	}
-	if w.budget != nil {
-		send(g.budgetLeft, float64(w.budget.Usage().Left))
+	for _, f := range m.storeFamilies() {
+		f.collect(to)
 	}
 }

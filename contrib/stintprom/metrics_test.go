@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
@@ -28,6 +29,13 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // page returns the result of a scrape, from a pedantic registry.
@@ -58,7 +66,7 @@ func TestMetricsOfAClient(t *testing.T) {
 		Breaker:  must(breaker.New(breaker.Options{})),
 	}
 	retries := must(retrybudget.New(retrybudget.Options{}))
-	m.Watch(parts, retries)
+	check(t, m.WatchClient(parts, retries))
 	c := &http.Client{Transport: must(client.New(client.Options{Chain: parts, Retry: &retry.Options{Base: time.Millisecond, Budget: retries}}))}
 	defer c.CloseIdleConnections()
 	get := func() {
@@ -97,13 +105,49 @@ func TestMetricsOfAClient(t *testing.T) {
 	}
 }
 
+// decide has a chain's retry policy come to a decision for the given reason.
+func decide(t *testing.T, chain *client.Chain, why retry.Stop) {
+	t.Helper()
+	o := retry.Options{Base: time.Microsecond, Jitter: retry.None, Attempts: 2, Classify: func(error) retry.Classification { return retry.Classification{Retry: true} }}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f := func(context.Context) error { return errors.New("down") }
+	switch why {
+	case retry.Continue:
+		answers := []error{errors.New("down"), nil}
+		f = func(context.Context) error { err := answers[0]; answers = answers[1:]; return err }
+	case retry.StopNotRetryable:
+		o.Classify = func(error) retry.Classification { return retry.Classification{} }
+	case retry.StopAttempts:
+		o.Attempts = 1
+	case retry.StopContext:
+		f = func(context.Context) error { cancel(); return errors.New("down") }
+	case retry.StopDeadline:
+		o.Base, o.TotalTime = time.Hour, time.Minute
+	case retry.StopRetryAfter:
+		o.MaxRetryAfter = time.Second
+		o.Classify = func(error) retry.Classification { return retry.Classification{Retry: true, After: time.Hour} }
+	case retry.StopBudget:
+		o.Budget = empty{}
+	}
+	_ = must(chain.Policy(o)).Do(ctx, f)
+}
+
+// empty is a budget without retries.
+type empty struct{}
+
+func (empty) Request()    {}
+func (empty) Retry() bool { return false }
+func (empty) Refund()     {}
+
 // The labels are part of the contract with dashboards; they are made from the texts of
 // the reasons.
 func TestEveryDecisionHasALabel(t *testing.T) {
 	m := New()
 	labels := []string{"retry", "not_to_be_repeated", "attempts_used_up", "context_ended", "deadline_too_near", "asked_to_wait_too_long", "budget_used_up"}
+	chain := client.Chain{Observer: m}
 	for stop := retry.Continue; stop <= retry.StopBudget; stop++ {
-		m.Observe(client.Event{Kind: client.Decided, Step: retry.Step{Stop: stop, Err: errors.New("down")}})
+		decide(t, &chain, stop)
 	}
 	got := page(t, m)
 	for _, label := range labels {
@@ -118,7 +162,7 @@ func TestEveryDecisionHasALabel(t *testing.T) {
 
 func TestPartsThatAreMissingAreNotShown(t *testing.T) {
 	m := New()
-	m.Watch(client.Chain{Name: "bare"}, nil)
+	check(t, m.WatchClient(client.Chain{Name: "bare"}, nil))
 	if got := page(t, m); strings.Contains(got, "bare") {
 		t.Error(got)
 	}
@@ -126,8 +170,8 @@ func TestPartsThatAreMissingAreNotShown(t *testing.T) {
 
 func TestNamesOfAnyBytesAreShown(t *testing.T) {
 	m := New()
-	m.Watch(client.Chain{Name: "a\xff", Breaker: must(breaker.New(breaker.Options{}))}, nil)
-	m.Observe(client.Event{Kind: client.Sent, Name: "a\xff", Result: "2xx"})
+	check(t, m.WatchClient(client.Chain{Name: "a\xff", Breaker: must(breaker.New(breaker.Options{}))}, nil))
+	m.Observe(t.Context(), stint.Event{Kind: stint.EventAttempt, Name: "a\xff", Result: "2xx"})
 	for _, want := range []string{"stint_client_attempts_total{dependency=\"a\uFFFD\",", "stint_client_breaker_state{dependency=\"a\uFFFD\","} {
 		if got := page(t, m); !strings.Contains(got, want) {
 			t.Errorf("missing: %s\n%s", want, got)
@@ -144,7 +188,7 @@ func TestPartsShowAsTheyAre(t *testing.T) {
 		Breaker:  must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: func() time.Time { return time.Unix(0, int64(now)) }})),
 	}
 	m := New()
-	m.Watch(parts, nil)
+	check(t, m.WatchClient(parts, nil))
 	place := must(parts.Bulkhead.Acquire(t.Context()))
 	served := make(chan error, 1)
 	go func() { served <- parts.Bulkhead.Do(t.Context(), func(context.Context) error { return nil }) }()
@@ -157,7 +201,7 @@ func TestPartsShowAsTheyAre(t *testing.T) {
 	failed.Failure()
 	now += time.Second
 	parts.Breaker.Begin()
-	m.Observe(client.Event{Kind: client.Ended, Name: "orders", Result: "2xx", Took: 1500 * time.Millisecond})
+	m.Observe(t.Context(), stint.Event{Kind: stint.EventRequest, Name: "orders", Result: "2xx", Took: 1500 * time.Millisecond})
 	got := page(t, m)
 	for _, want := range []string{
 		`stint_client_bulkhead_in_use{dependency="orders"} 1`,
@@ -181,9 +225,10 @@ func TestEverythingAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			for kind := client.Sent; kind <= client.Ended; kind++ {
-				m.Watch(client.Chain{Name: string(rune('a' + i)), Breaker: must(breaker.New(breaker.Options{}))}, nil)
-				m.Observe(client.Event{Kind: kind, Name: "orders", Result: "2xx"})
+			for kind := stint.EventDecision; kind <= stint.EventRetry; kind++ {
+				check(t, m.WatchClient(client.Chain{Name: string(rune('a' + i)), Breaker: must(breaker.New(breaker.Options{}))}, nil))
+				check(t, m.WatchStore(string(rune('a'+i)), stint.NewMemory(stint.MemoryOptions{})))
+				m.Observe(t.Context(), stint.Event{Kind: kind, Name: "orders", Result: "2xx"})
 				page(t, m)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
@@ -14,10 +15,10 @@ func TestZeroMetrics(t *testing.T) {
 	for name, use := range map[string]func(m *Metrics){
 		"shown first": func(*Metrics) {},
 		"observed": func(m *Metrics) {
-			m.Observe(client.Event{Kind: client.Sent, Name: "orders", Result: "2xx"})
+			m.Observe(t.Context(), stint.Event{Kind: stint.EventAttempt, Name: "orders", Result: "2xx"})
 		},
 		"watching zero values": func(m *Metrics) {
-			m.Watch(client.Chain{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &retrybudget.Budget{})
+			check(t, m.WatchClient(client.Chain{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &retrybudget.Budget{}))
 		},
 	} {
 		m := &Metrics{}
