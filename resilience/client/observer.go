@@ -3,11 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // ObserveStart reports the start of an event to the Observer, if there is one, with the
@@ -27,6 +30,35 @@ func (p *Chain) Observe(ctx context.Context, e stint.Event) {
 		p.Observer.Observe(ctx, e)
 	}
 }
+
+// Metrics returns the current state of the bulkhead and the breaker, for an exporter. A
+// nil part has no samples.
+func (p *Chain) Metrics() []stint.Metric {
+	state := stint.Metric{Name: "client_breaker_state", Help: "1 for the state that the breaker is in.", Label: "state"}
+	limit := stint.Metric{Name: "client_bulkhead_limit", Help: "Places that the bulkhead has."}
+	inUse := stint.Metric{Name: "client_bulkhead_in_use", Help: "Places of the bulkhead that are held."}
+	waiting := stint.Metric{Name: "client_bulkhead_waiting", Help: "Callers that wait for a place of the bulkhead."}
+	if p != nil && p.Breaker != nil {
+		current := p.Breaker.State()
+		for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled} {
+			sample := stint.Sample{Label: word(s)}
+			if s == current {
+				sample.Value = 1
+			}
+			state.Samples = append(state.Samples, sample)
+		}
+	}
+	if p != nil && p.Bulkhead != nil {
+		u := p.Bulkhead.Usage()
+		limit.Samples = []stint.Sample{{Value: float64(u.Limit)}}
+		inUse.Samples = []stint.Sample{{Value: float64(u.InUse)}}
+		waiting.Samples = []stint.Sample{{Value: float64(u.Waiting)}}
+	}
+	return []stint.Metric{state, limit, inUse, waiting}
+}
+
+// word returns a text as one word: "half_open".
+func word(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }
 
 // result names how a call or an attempt ended.
 func result(ctx context.Context, resp *http.Response, err error) string {

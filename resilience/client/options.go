@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -121,7 +120,7 @@ func (p *Chain) Policy(o retry.Options) (*retry.Policy, error) {
 			observe(s)
 		}
 		p.Observe(context.Background(), stint.Event{
-			Kind: stint.EventRetry, Attempt: s.Attempt, Took: s.Wait, Err: s.Err, Result: strings.ReplaceAll(s.Stop.String(), " ", "_"),
+			Kind: stint.EventRetry, Attempt: s.Attempt, Took: s.Wait, Err: s.Err, Result: word(s.Stop),
 		})
 	}
 	if o.Budget != nil {
