@@ -29,15 +29,13 @@ type Metrics struct {
 	refused          *prometheus.CounterVec   // labels: dependency, part
 	retries          *prometheus.CounterVec   // labels: dependency, decision
 
-	gauges gauges
-	once   sync.Once // makes the vectors and the descriptions of the gauges
+	once sync.Once // makes the vectors
 
 	names, results nameset.Set[string]
 	pairs          nameset.Set[[2]string] // of a limiter and a limit, or a store and a shard
 
 	mu      sync.Mutex
-	clients map[string]clientParts // by the dependency's name; guarded by mu
-	stores  map[string]stint.Store // by the name given to WatchStore; guarded by mu
+	watched map[source]func() []stint.Metric // guarded by mu
 }
 
 // New returns metrics without values.
@@ -58,7 +56,6 @@ func (m *Metrics) start() {
 	m.attempts = counter("client_attempts_total", "Attempts that were sent, by how they ended.", "dependency", "result")
 	m.refused = counter("client_refused_total", "Attempts that were not sent, by the part that refused.", "dependency", "part")
 	m.retries = counter("client_retries_total", "What followed from attempts that failed: a retry, or why not.", "dependency", "decision")
-	m.gauges.describe()
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -150,17 +147,14 @@ func (m *Metrics) vectors() []prometheus.Collector {
 	}
 }
 
-// Describe implements [prometheus.Collector]. It describes the metrics of the stores that
-// are watched already; a registry accepts those of later ones too.
+// Describe implements [prometheus.Collector]. It describes the metrics of what is watched
+// already; a registry accepts those that follow too.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, v := range m.vectors() {
 		v.Describe(to)
 	}
-	m.gauges.sendTo(to)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, d := range m.storeFamilies() {
-		to <- d.desc
+	for _, f := range m.families() {
+		to <- f.desc
 	}
 }
 
@@ -169,12 +163,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, v := range m.vectors() {
 		v.Collect(to)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name, parts := range m.clients {
-		m.gauges.collect(name, parts, to)
-	}
-	for _, f := range m.storeFamilies() {
+	for _, f := range m.families() {
 		f.collect(to)
 	}
 }
