@@ -1,0 +1,49 @@
+package stintotel_test
+
+import (
+	"context"
+	"fmt"
+
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/contrib/stintotel"
+)
+
+// One Telemetry serves a whole program. Programs that set the global providers need no
+// options.
+func ExampleNew() {
+	reader := sdk.NewManualReader() // in a program: a periodic reader with an exporter
+	telemetry, err := stintotel.New(stintotel.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader))})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	store := stint.NewMemory(stint.MemoryOptions{})
+	if err := telemetry.WatchStore("limits", store); err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter, err := stint.NewLimiter(store, "login", stint.MustParseLimit("2/h"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter = limiter.WithObserver(telemetry)
+	for range 3 {
+		_, _ = limiter.Allow(context.Background(), "user:1")
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &all); err != nil {
+		fmt.Println(err)
+	}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
+			fmt.Println(m.Name, len(sum.DataPoints))
+		}
+	}
+	// Unordered output:
+	// stint.limiter.decisions 2
+	// stint.limiter.denials 1
+}
