@@ -15,22 +15,11 @@ import (
 // options.
 func ExampleNew() {
 	reader := sdk.NewManualReader() // in a program: a periodic reader with an exporter
-	telemetry, err := stintotel.New(stintotel.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader))})
+	limiter, err := newLimiter(stintotel.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader))})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	store := stint.NewMemory(stint.MemoryOptions{})
-	if err := telemetry.WatchStore("limits", store); err != nil {
-		fmt.Println(err)
-		return
-	}
-	limiter, err := stint.NewLimiter(store, "login", stint.MustParseLimit("2/h"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limiter = limiter.WithObserver(telemetry)
 	for range 3 {
 		_, _ = limiter.Allow(context.Background(), "user:1")
 	}
@@ -46,4 +35,20 @@ func ExampleNew() {
 	// Unordered output:
 	// stint.limiter.decisions 2
 	// stint.limiter.denials 1
+}
+
+func newLimiter(o stintotel.Options) (*stint.Limiter, error) {
+	telemetry, err := stintotel.New(o)
+	if err != nil {
+		return nil, err
+	}
+	store := stint.NewMemory(stint.MemoryOptions{})
+	if err := telemetry.WatchStore("limits", store); err != nil {
+		return nil, err
+	}
+	limiter, err := stint.NewLimiter(store, "login", stint.MustParseLimit("2/h"))
+	if err != nil {
+		return nil, err
+	}
+	return limiter.WithObserver(telemetry), nil
 }

@@ -130,7 +130,7 @@ func (t *Telemetry) Observe(ctx context.Context, e stint.Event) {
 		add(ctx, t.storeClaims, int64(e.Claims), attribute.String("stint.store", name))
 	case stint.EventBreaker:
 		store, shard := t.pair(e.Name, e.Shard)
-		add(ctx, t.breakerChanges, 1, attribute.String("stint.store", store), attribute.String("stint.shard", shard), attribute.String("stint.state", result))
+		add(ctx, t.breakerChanges, 1, attribute.String("stint.store", store), attribute.String("stint.shard", shard), attribute.String("stint.to", result))
 	case stint.EventRequest:
 		add(ctx, t.calls, 1, attribute.String("stint.dependency", name), attribute.String("stint.result", result))
 		record(ctx, t.callTime, e.Took, attribute.String("stint.dependency", name))

@@ -239,7 +239,7 @@ func TestFailuresAndBreakers(t *testing.T) {
 		"stint.limiter.decisions{limiter=login,op=take,result=unavailable} 21",
 		"stint.limiter.denials{limit=hour,limiter=login} 21",
 		"stint.store.calls{result=readonly,shard=,store=guard} 20",
-		"stint.store.breaker_changes{shard=,state=open,store=guard} 1",
+		"stint.store.breaker_changes{shard=,store=guard,to=open} 1",
 	)
 }
 

@@ -2,6 +2,7 @@ package stintprom_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,22 +18,12 @@ import (
 
 // One Metrics serves a whole program: its limiters, its stores and its clients.
 func Example() {
-	registry, metrics := prometheus.NewRegistry(), stintprom.New()
-	if err := registry.Register(metrics); err != nil {
-		fmt.Println(err)
-		return
-	}
-	store := stint.NewMemory(stint.MemoryOptions{})
-	if err := metrics.WatchStore("limits", store); err != nil {
-		fmt.Println(err)
-		return
-	}
-	limiter, err := stint.NewLimiter(store, "login", stint.MustParseLimit("2/h"))
+	registry := prometheus.NewRegistry()
+	limiter, err := newLimiter(registry)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	limiter = limiter.WithObserver(metrics)
 	for range 3 {
 		_, _ = limiter.Allow(context.Background(), "user:1")
 	}
@@ -41,6 +32,18 @@ func Example() {
 	// stint_keys: 1
 	// stint_limiter_decisions_total: 2
 	// stint_limiter_decisions_total: 1
+}
+
+func newLimiter(registry prometheus.Registerer) (*stint.Limiter, error) {
+	metrics, store := stintprom.New(), stint.NewMemory(stint.MemoryOptions{})
+	if err := errors.Join(registry.Register(metrics), metrics.WatchStore("limits", store)); err != nil {
+		return nil, err
+	}
+	limiter, err := stint.NewLimiter(store, "login", stint.MustParseLimit("2/h"))
+	if err != nil {
+		return nil, err
+	}
+	return limiter.WithObserver(metrics), nil
 }
 
 func show(registry *prometheus.Registry, names ...string) {
