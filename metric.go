@@ -3,9 +3,10 @@ package stint
 // Metric is one of the numbers that a store counts or measures anyway, for an exporter
 // such as contrib/stintprom.
 //
-// A store has metrics if it has a method Metrics() []Metric. It returns the same metrics
-// at every call, in the same order; only their samples change. An exporter calls it for
-// each layer of a store: the store, the one that its method Unwrap returns, and so on.
+// A store has metrics if it has a method Metrics() []Metric (see package storekit). It
+// returns the same metrics at every call, in the same order; only their samples change.
+// An exporter calls it for each layer of a store: the store, the one that its method
+// Unwrap returns, and so on.
 type Metric struct {
 	Name string // in snake case with its unit, such as "clock_skew_seconds"
 	Help string // one sentence
