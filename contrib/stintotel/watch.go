@@ -10,29 +10,21 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/nameset"
-	"github.com/stintdev/stint/internal/wrapped"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retrybudget"
+	"github.com/stintdev/stint/storekit"
 )
 
 // WatchStore exports the metrics of a store and of the stores below it, such as a lease
-// over a guard over Redis, at each collection. A layer has metrics if it has a method
-// Metrics() []stint.Metric. They have the attribute stint.store, with the given name. A
-// store replaces an earlier store of the same name. It returns an error, and exports
-// nothing, if the store is nil, if 1,000 stores and clients are watched already, or if
-// the provider refuses an instrument.
+// over a guard over Redis, at each collection. They have the attribute stint.store, with
+// the given name. A store replaces an earlier store of the same name. It returns an
+// error, and exports nothing, if the store is nil, if 1,000 stores and clients are watched
+// already, or if the provider refuses an instrument.
 func (t *Telemetry) WatchStore(name string, store stint.Store) error {
-	if wrapped.Missing(store) {
+	if storekit.Missing(store) {
 		return errors.New("stintotel: the store is nil (pass the one to watch)")
 	}
-	return t.watch(attribute.String("stint.store", name), func() (all []stint.Metric) {
-		for layer := range wrapped.Layers(store) {
-			if with, ok := layer.(interface{ Metrics() []stint.Metric }); ok {
-				all = append(all, with.Metrics()...)
-			}
-		}
-		return all
-	})
+	return t.watch(attribute.String("stint.store", name), func() []stint.Metric { return storekit.Metrics(store) })
 }
 
 // WatchClient exports the state of a chain's bulkhead and breaker, and of its retry

@@ -21,22 +21,15 @@ import (
 type source struct{ label, name string }
 
 // WatchStore exports the metrics of a store and of the stores below it, such as a lease
-// over a guard over Redis, at each scrape. A layer has metrics if it has a method
-// Metrics() []stint.Metric. They have the label store, with the given name. A store
-// replaces an earlier store of the same name. It returns an error, and exports nothing,
-// if the store is nil, or if 1,000 stores and clients are watched already.
+// over a guard over Redis, at each scrape. They have the label store, with the given
+// name. A store replaces an earlier store of the same name. It returns an error, and
+// exports nothing, if the store is nil, or if 1,000 stores and clients are watched
+// already.
 func (m *Metrics) WatchStore(name string, store stint.Store) error {
 	if storekit.Missing(store) {
 		return errors.New("stintprom: the store is nil (pass the one to watch)")
 	}
-	return m.watch(source{"store", name}, func() (all []stint.Metric) {
-		for layer := range storekit.Layers(store) {
-			if with, ok := layer.(interface{ Metrics() []stint.Metric }); ok {
-				all = append(all, with.Metrics()...)
-			}
-		}
-		return all
-	})
+	return m.watch(source{"store", name}, func() []stint.Metric { return storekit.Metrics(store) })
 }
 
 // WatchClient exports the state of a chain's bulkhead and breaker, and of its retry
