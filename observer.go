@@ -142,7 +142,7 @@ type observers struct{ list []Observer }
 // Start implements [Observer].
 func (all *observers) Start(ctx context.Context, e Event) context.Context {
 	for _, o := range all.list {
-		ctx = o.Start(ctx, e)
+		ctx = o.Start(ctx, e) //nolint:fatcontext // a few observers, each of which may add to the context
 	}
 	return ctx
 }

@@ -202,7 +202,9 @@ func TestJointLimiterReportsToTheObserversOfItsLimiters(t *testing.T) {
 		}
 	}
 	both, _ = stint.Join(user.WithObserver(s), tenant.WithObserver(other))
-	_, _, _ = both.AllowEach(t.Context(), 1, 0, make([]stint.Decision, len(both.Limits())), "u", "t")
+	if _, _, err := both.AllowEach(t.Context(), 1, 0, make([]stint.Decision, len(both.Limits())), "u", "t"); err != nil {
+		t.Error(err)
+	}
 	if a, b := s.lines(), other.lines(); len(a) != 1 || !slices.Equal(a, b) {
 		t.Errorf("%v and %v", a, b)
 	}
