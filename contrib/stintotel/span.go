@@ -40,7 +40,7 @@ func (t *Telemetry) startSpan(ctx context.Context, e *stint.Event) context.Conte
 		attributes = []attribute.KeyValue{attribute.String("stint.dependency", name)}
 		name = e.Kind.String() + " " + name
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attributes...))
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attributes...)) //nolint:spancheck // endSpan ends it
 	return context.WithValue(ctx, spanKey{t}, begun{span, e.Kind})
 }
 
