@@ -41,7 +41,7 @@ func (t *Telemetry) startSpan(ctx context.Context, e *stint.Event) context.Conte
 		name = e.Kind.String() + " " + name
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attributes...)) //nolint:spancheck // endSpan ends it
-	return context.WithValue(ctx, spanKey{t}, begun{span, e.Kind})
+	return context.WithValue(ctx, spanKey{t}, begun{span, e.Kind})              //nolint:spancheck // as above
 }
 
 // endSpan ends the span of an event. A refusal ends the attempt that it refused; before an

@@ -15,6 +15,8 @@ import (
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/nameset"
 	"github.com/stintdev/stint/lease"
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/client"
 )
 
 func limit(t *testing.T, name string, n int64) stint.Limit {
@@ -109,7 +111,7 @@ func TestFailuresAndBreakers(t *testing.T) {
 	)
 }
 
-// Thousands of limiters, or of watched stores, by mistake do not make thousands of
+// Thousands of limiters, or of watched clients, by mistake do not make thousands of
 // series, and no total is lost.
 func TestSeriesAreBounded(t *testing.T) {
 	m, memory := New(), stint.NewMemory(stint.MemoryOptions{})
@@ -120,7 +122,9 @@ func TestSeriesAreBounded(t *testing.T) {
 		_, _ = l.Allow(t.Context(), "k")
 		_, _ = l.Allow(t.Context(), "k")
 		m.Observe(t.Context(), stint.Event{Kind: stint.EventStoreCall, Name: "guard", Shard: name, Result: name})
-		failed = errors.Join(failed, m.WatchStore(name, memory))
+		if err := m.WatchClient(client.Chain{Name: name, Breaker: &breaker.Breaker{}}, nil); err != nil {
+			failed = err
+		}
 	}
 	got := page(t, m)
 	wantLines(t, got,
@@ -129,8 +133,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	if n := strings.Count(got, "stint_limiter_decisions_total{"); n > 2*nameset.Max+2 {
 		t.Errorf("%d series", n)
 	}
-	if failed == nil || strings.Count(got, "stint_keys{") != nameset.Max {
-		t.Errorf("watched %d stores: %v", strings.Count(got, "stint_keys{"), failed)
+	if n := strings.Count(got, `state="open"`); failed == nil || n != nameset.Max {
+		t.Errorf("watched %d clients: %v", n, failed)
 	}
 }
 
