@@ -149,18 +149,25 @@ const layer = "guard"
 // observeStart reports the start of a call to the store. It returns the context of the
 // call.
 func (s *Store) observeStart(ctx context.Context, shard string, claims int) context.Context {
-	if s.options.Observer == nil {
-		return ctx
+	if s.options.Observer != nil {
+		ctx = s.startEvent(ctx, shard, claims)
 	}
-	return s.options.Observer.Start(ctx, stint.Event{Kind: stint.EventStoreCall, Name: layer, Shard: shard, Claims: claims})
+	return ctx
 }
 
 // observeEnd reports a call to the store that has ended. The breaker knows the outcome
 // already, so a panic of the observer does not keep it from the breaker.
 func (s *Store) observeEnd(c *callContext, shard string, claims int, err error) {
-	if s.options.Observer == nil {
-		return
+	if s.options.Observer != nil {
+		s.endEvent(c, shard, claims, err)
 	}
+}
+
+func (s *Store) startEvent(ctx context.Context, shard string, claims int) context.Context {
+	return s.options.Observer.Start(ctx, stint.Event{Kind: stint.EventStoreCall, Name: layer, Shard: shard, Claims: claims})
+}
+
+func (s *Store) endEvent(c *callContext, shard string, claims int, err error) {
 	e := stint.Event{Kind: stint.EventStoreCall, Name: layer, Shard: shard, Claims: claims}
 	e.EndStoreCall(c.call.Elapsed(), err)
 	s.options.Observer.Observe(c.Context, e)
