@@ -51,7 +51,8 @@ const (
 	// EventRequest is a call of a client, with all its attempts. Name is that of the
 	// dependency, for this and the following kinds.
 	EventRequest
-	// EventAttempt is an attempt that was sent.
+	// EventAttempt is an attempt that was sent. An attempt that finds no time left when
+	// it is sent begins as an EventAttempt and ends as an EventRefusal.
 	EventAttempt
 	// EventRefusal is an attempt that a part of the client refused. It takes no time.
 	EventRefusal
