@@ -4,13 +4,16 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 // edgesOf draws a number from 0 to most, often one near either end.
-func edgesOf(most int64) *rapid.Generator[int64] {
+func edgesOf(t *property.T, label string, most int64) int64 {
 	end := max(0, min(2, most))
-	return rapid.OneOf(rapid.Int64Range(0, most), rapid.Int64Range(0, end), rapid.Int64Range(most-end, most))
+	return property.PickFrom(t,
+		func() int64 { return t.Int64(label, 0, most) },
+		func() int64 { return t.Int64(label, 0, end) },
+		func() int64 { return t.Int64(label, most-end, most) })
 }
 
 // buckets returns limits of many rates and sizes, some with fitsWord and some
@@ -30,13 +33,13 @@ func buckets() map[bool][]*compiledLimit {
 }
 
 // drawState draws a state that a step can leave: a full bucket has no fraction.
-func drawState(t *rapid.T, n *compiledLimit) bucket {
-	b := bucket{whole: edgesOf(n.full).Draw(t, "whole"), last: edgesOf(1<<52).Draw(t, "last")}
-	if units := rapid.Bool().Draw(t, "near whole units"); units {
-		b.whole = min(n.full, max(0, b.whole/microUnits*microUnits+rapid.Int64Range(-1, 1).Draw(t, "off")))
+func drawState(t *property.T, n *compiledLimit) bucket {
+	b := bucket{whole: edgesOf(t, "whole", n.full), last: edgesOf(t, "last", 1<<52)}
+	if units := t.Bool("near whole units"); units {
+		b.whole = min(n.full, max(0, b.whole/microUnits*microUnits+t.Int64("off", -1, 1)))
 	}
 	if b.whole < n.full {
-		b.frac = edgesOf(n.q-1).Draw(t, "frac")
+		b.frac = edgesOf(t, "frac", n.q-1)
 	}
 	return b
 }
@@ -45,18 +48,22 @@ func drawState(t *rapid.T, n *compiledLimit) bucket {
 // the general step.
 func TestPlainTakeIsTheStep(t *testing.T) {
 	all := buckets()
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.SampledFrom(all[rapid.Bool().Draw(t, "short")]).Draw(t, "limit")
+	property.Check(t, func(t *property.T) {
+		n := property.Pick(t, "limit", all[t.Bool("short")]...)
 		b := drawState(t, n)
-		off := rapid.OneOf(
-			rapid.Int64Range(-3, 3), edgesOf(n.fill+2), rapid.Int64Range(-1<<40, 1<<40), // across last, until it is full
-			rapid.Just(math.MaxInt64/n.p+1), // time until the refill overflows a word
-			rapid.Custom(func(t *rapid.T) int64 { // time until some unit has refilled
-				need := max(0, min(n.max, b.whole/microUnits+edgesOf(n.max).Draw(t, "units"))*microUnits-b.whole)
-				return n.wait(need, b.frac) + rapid.Int64Range(-1, 1).Draw(t, "beside")
-			}),
-		).Draw(t, "since")
-		a := input{now: min(maxMicros, max(0, b.last+off)), cost: rapid.OneOf(edgesOf(n.max+1), rapid.Just(b.whole/microUnits), rapid.Just(b.whole/microUnits+1)).Draw(t, "cost")}
+		off := property.PickFrom(t,
+			func() int64 { return t.Int64("across last", -3, 3) },
+			func() int64 { return edgesOf(t, "until it is full", n.fill+2) },
+			func() int64 { return t.Int64("any time", -1<<40, 1<<40) },
+			func() int64 { return math.MaxInt64/n.p + 1 }, // time until the refill overflows a word
+			func() int64 { // time until some unit has refilled
+				need := max(0, min(n.max, b.whole/microUnits+edgesOf(t, "units", n.max))*microUnits-b.whole)
+				return n.wait(need, b.frac) + t.Int64("beside", -1, 1)
+			})
+		a := input{now: min(maxMicros, max(0, b.last+off)), cost: property.PickFrom(t,
+			func() int64 { return edgesOf(t, "cost", n.max+1) },
+			func() int64 { return b.whole / microUnits },
+			func() int64 { return b.whole/microUnits + 1 })}
 
 		var r result
 		var want, got Decision

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 func mustTakeGroups(t testing.TB, s Store, groups ...Group) []Decision {
@@ -316,7 +316,7 @@ func newTwins(o MemoryOptions) *twins {
 }
 
 // take sends one group to both stores, and requires equal answers.
-func (w *twins) take(t rapid.TB, claims []Claim) {
+func (w *twins) take(t testing.TB, claims []Claim) {
 	t.Helper()
 	g := Group{Claims: claims}
 	got, want := make([]Decision, len(claims)), make([]Decision, len(claims))
@@ -328,12 +328,12 @@ func (w *twins) take(t rapid.TB, claims []Claim) {
 }
 
 // draw draws claims under these limits for one key, most of them plain.
-func (w *twins) draw(t *rapid.T, key string, limits []Limit) (claims []Claim) {
+func (w *twins) draw(t *property.T, key string, limits []Limit) (claims []Claim) {
 	for _, l := range limits {
-		c := Claim{Key: key, Limit: l, Cost: rapid.Int64Range(0, 5).Draw(t, "cost")}
-		if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
+		c := Claim{Key: key, Limit: l, Cost: t.Int64("cost", 0, 5)}
+		if t.Int("odd", 0, 19) == 0 {
 			c = w.drawClaim(t, key, l)
-			c.AnyOf = rapid.Uint8Range(0, 2).Draw(t, "any")
+			c.AnyOf = uint8(t.Int("any", 0, 2))
 		}
 		if c.Validate() == nil {
 			claims = append(claims, c)
@@ -342,7 +342,7 @@ func (w *twins) draw(t *rapid.T, key string, limits []Limit) (claims []Claim) {
 	return claims
 }
 
-func (w *twins) agree(t rapid.TB, keys []string, limits []Limit) {
+func (w *twins) agree(t testing.TB, keys []string, limits []Limit) {
 	t.Helper()
 	if got, want := w.short.Stats(), w.dry.Stats(); got != want {
 		t.Fatalf("%+v, want %+v", got, want)
@@ -373,18 +373,23 @@ func severalLimits(t *testing.T) (scopes [][]Limit) {
 // and time passes and runs back.
 func TestGroupInOneStepIsTheDryAndTheCharge(t *testing.T) {
 	scopes, keys := severalLimits(t), []string{"a", "b"}
-	rapid.Check(t, func(t *rapid.T) {
-		w := newTwins(MemoryOptions{KeepAll: rapid.Bool().Draw(t, "keeps")})
-		chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(scopes), 2, 4, func(s []Limit) Limit { return s[0] }).Draw(t, "limits")
-		for range rapid.IntRange(20, 60).Draw(t, "groups") {
-			if rapid.Bool().Draw(t, "later") {
+	property.Check(t, func(t *property.T) {
+		w := newTwins(MemoryOptions{KeepAll: t.Bool("keeps")})
+		var chosen [][]Limit
+		for several := t.Int("several", 2, 4); len(chosen) < several; {
+			if scope := property.Pick(t, "limits", scopes...); !slices.ContainsFunc(chosen, func(s []Limit) bool { return s[0] == scope[0] }) {
+				chosen = append(chosen, scope)
+			}
+		}
+		for range t.Int("groups", 20, 60) {
+			if t.Bool("later") {
 				w.pass(t)
 			}
 			var limits []Limit
 			for _, scope := range chosen {
-				limits = append(limits, scope[rapid.IntRange(0, 6).Draw(t, "numbers")/6])
+				limits = append(limits, scope[t.Int("numbers", 0, 6)/6])
 			}
-			if claims := w.draw(t, rapid.SampledFrom(keys).Draw(t, "key"), limits); len(claims) > 0 {
+			if claims := w.draw(t, property.Pick(t, "key", keys...), limits); len(claims) > 0 {
 				w.take(t, claims)
 				w.last = mustPeek(t, w.dry, claims[len(claims)-1])
 			}
@@ -395,7 +400,7 @@ func TestGroupInOneStepIsTheDryAndTheCharge(t *testing.T) {
 	})
 }
 
-func mustPeek(t rapid.TB, m *Memory, c Claim) Decision {
+func mustPeek(t testing.TB, m *Memory, c Claim) Decision {
 	t.Helper()
 	d, err := m.Take(context.Background(), Claim{Key: c.Key, Limit: c.Limit})
 	if err != nil {

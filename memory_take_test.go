@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/stintdev/stint/internal/property"
 	"github.com/stintdev/stint/internal/table"
 )
 
@@ -33,7 +32,7 @@ func newTriplets(o MemoryOptions) *triplets {
 }
 
 // take sends one claim to all stores, and requires equal answers.
-func (w *triplets) take(t rapid.TB, c Claim) {
+func (w *triplets) take(t testing.TB, c Claim) {
 	t.Helper()
 	alone, aloneErr := w.alone.Take(context.Background(), c)
 	var grouped [1]Decision
@@ -71,7 +70,7 @@ func (m *Memory) kept(key string, l Limit) (k kept) {
 }
 
 // agree checks that all stores hold the same states to the last bit.
-func (w *triplets) agree(t rapid.TB, keys []string, limits []Limit) {
+func (w *triplets) agree(t testing.TB, keys []string, limits []Limit) {
 	t.Helper()
 	for _, m := range []*Memory{w.alone, w.grouped} {
 		if got, want := m.Stats(), w.stepped.Stats(); got != want {
@@ -115,27 +114,31 @@ func crowd(m *Memory, l Limit, n int) (keys []string) {
 }
 
 // drawClaim draws a claim with a cost near what is left, most often a plain one.
-func (w *triplets) drawClaim(t *rapid.T, key string, l Limit) Claim {
-	near := rapid.OneOf(rapid.Int64Range(0, 2), rapid.SampledFrom([]int64{w.last.Remaining, w.last.Remaining + 1}))
-	c := Claim{Key: key, Limit: l, Cost: near.Draw(t, "cost")}
-	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+func (w *triplets) drawClaim(t *property.T, key string, l Limit) Claim {
+	near := property.PickFrom(t,
+		func() int64 { return t.Int64("cost", 0, 2) },
+		func() int64 { return property.Pick(t, "cost", w.last.Remaining, w.last.Remaining+1) })
+	c := Claim{Key: key, Limit: l, Cost: near}
+	switch t.Int("kind", 0, 9) {
 	case 0:
-		c.Extra, c.At = rapid.Int64Range(0, 2).Draw(t, "extra"), rapid.SampledFrom([]int64{0, w.last.At, 1}).Draw(t, "at")
+		c.Extra, c.At = t.Int64("extra", 0, 2), property.Pick[int64](t, "at", 0, w.last.At, 1)
 	case 1:
-		c.Cost, c.At = -c.Cost, rapid.SampledFrom([]int64{0, w.last.At, 1}).Draw(t, "at")
+		c.Cost, c.At = -c.Cost, property.Pick[int64](t, "at", 0, w.last.At, 1)
 	case 2:
-		c.Cost = rapid.OneOf(edgesOf(MaxCost+1), rapid.Just(int64(Forget))).Draw(t, "far cost")
+		c.Cost = property.PickFrom(t,
+			func() int64 { return edgesOf(t, "far cost", MaxCost+1) },
+			func() int64 { return Forget })
 	}
 	return c
 }
 
 // pass moves the clock to where an answer may change, or back.
-func (w *triplets) pass(t *rapid.T) {
-	wait := rapid.SampledFrom([]time.Duration{w.last.RetryAfter, w.last.NextAfter, w.last.ResetAfter, 0, 20 * time.Second, -20 * time.Second, time.Hour, 300 * 24 * time.Hour}).Draw(t, "wait")
+func (w *triplets) pass(t *property.T) {
+	wait := property.Pick[time.Duration](t, "wait", w.last.RetryAfter, w.last.NextAfter, w.last.ResetAfter, 0, 20*time.Second, -20*time.Second, time.Hour, 300*24*time.Hour)
 	if wait == Never {
 		wait = 0
 	}
-	w.clock.us.Add(wait.Microseconds() + rapid.Int64Range(-2, 2).Draw(t, "off"))
+	w.clock.us.Add(wait.Microseconds() + t.Int64("off", -2, 2))
 }
 
 // The fast paths give the same answers and states as the general step, to the
@@ -149,31 +152,35 @@ func TestShortWaysAreTheStep(t *testing.T) {
 		"one shard": {MaxKeys: 1000}, "a bound": {MaxKeys: 8}, "shards that part": {MaxKeys: 1 << 20}, "keeping all": {KeepAll: true, MaxKeys: 8},
 	} {
 		keys := crowd(newTriplets(o).alone, crowded, min(700, max(50, o.MaxKeys)))
-		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			w := newTriplets(o)
-			for range rapid.IntRange(1, 4).Draw(t, "rounds") {
-				switch rapid.SampledFrom([]string{"nothing", "crowd", "close"}).Draw(t, "happens") {
-				case "crowd":
-					for _, key := range keys {
-						w.take(t, Claim{Key: key, Limit: crowded, Cost: 1})
+		t.Run(name, func(t *testing.T) {
+			property.Check(t, func(t *property.T) {
+				w := newTriplets(o)
+				for range t.Int("rounds", 1, 4) {
+					switch property.Pick(t, "happens", "nothing", "crowd", "close") {
+					case "crowd":
+						for _, key := range keys {
+							w.take(t, Claim{Key: key, Limit: crowded, Cost: 1})
+						}
+					case "close":
+						_, _, _ = w.alone.Close(), w.grouped.Close(), w.stepped.Close()
 					}
-				case "close":
-					_, _, _ = w.alone.Close(), w.grouped.Close(), w.stepped.Close()
-				}
-				key := rapid.SampledFrom(keys[:2])
-				limit := rapid.SampledFrom(rapid.SliceOfN(rapid.SampledFrom(limits), 1, 2).Draw(t, "limits"))
-				for range rapid.IntRange(1, 20).Draw(t, "takes") {
-					c := w.drawClaim(t, key.Draw(t, "key"), limit.Draw(t, "limit"))
-					if rapid.Bool().Draw(t, "used elsewhere") {
-						_, _ = other.Take(context.Background(), c)
+					few := []Limit{property.Pick(t, "limits", limits...)}
+					if t.Bool("two limits") {
+						few = append(few, property.Pick(t, "limits", limits...))
 					}
-					w.pass(t)
-					w.take(t, c)
+					for range t.Int("takes", 1, 20) {
+						c := w.drawClaim(t, property.Pick(t, "key", keys[:2]...), property.Pick(t, "limit", few...))
+						if t.Bool("used elsewhere") {
+							_, _ = other.Take(context.Background(), c)
+						}
+						w.pass(t)
+						w.take(t, c)
+					}
 				}
-			}
-			w.agree(t, keys[:2], limits)
-			w.agree(t, keys, []Limit{crowded})
-		}))
+				w.agree(t, keys[:2], limits)
+				w.agree(t, keys, []Limit{crowded})
+			})
+		})
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 func microsOf(t *testing.T, text string) int64 {
@@ -58,8 +58,8 @@ func TestPeriodsFollowTheCalendar(t *testing.T) {
 }
 
 func TestCivilAgreesWithPackageTime(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		days := rapid.Int64Range(-719_162, 2_932_896).Draw(t, "days") // years 1 to 9999
+	property.Check(t, func(t *property.T) {
+		days := t.Int64("days", -719_162, 2_932_896) // years 1 to 9999
 		want := time.Unix(days*86400, 0).UTC()
 		year, month, day := civil(days)
 		if year != int64(want.Year()) || month != int64(want.Month()) || day != int64(want.Day()) {
@@ -72,17 +72,17 @@ func TestCivilAgreesWithPackageTime(t *testing.T) {
 }
 
 func TestPeriodsTileTime(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := Spec{Algorithm: Quota, Limit: 1,
-			Period:    rapid.SampledFrom([]string{"day", "week", "month", "30d", "7h"}).Draw(t, "period"),
-			Anchor:    rapid.SampledFrom([]string{"2026-01-31T00:00:00Z", "2024-02-29T23:59:59+05:45", "2026-03-30T01:00:00-08:00"}).Draw(t, "anchor"),
-			UTCOffset: rapid.SampledFrom([]string{"", "Z", "+02:00", "-11:30"}).Draw(t, "offset"),
+			Period:    property.Pick(t, "period", "day", "week", "month", "30d", "7h"),
+			Anchor:    property.Pick(t, "anchor", "2026-01-31T00:00:00Z", "2024-02-29T23:59:59+05:45", "2026-03-30T01:00:00-08:00"),
+			UTCOffset: property.Pick(t, "offset", "", "Z", "+02:00", "-11:30"),
 		}
 		l, err := s.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := rapid.Int64Range(0, 4e15).Draw(t, "now")
+		now := t.Int64("now", 0, 4e15)
 		start, end := l.n.period(now)
 		if now < start || now >= end {
 			t.Fatalf("%d is not in its period %d to %d", now, start, end)

@@ -4,7 +4,7 @@ import (
 	"math/big"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 func TestDecimalTextIsExact(t *testing.T) {
@@ -41,10 +41,10 @@ func fitByScan(r *big.Rat, fits func(p, q *big.Int) bool, most int64) *big.Rat {
 }
 
 func TestFittedRateIsTheGreatestThatFits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		bound := rapid.Int64Range(1, 120).Draw(t, "bound")
+	property.Check(t, func(t *property.T) {
+		bound := t.Int64("bound", 1, 120)
 		fits := func(p, q *big.Int) bool { return new(big.Int).Mul(p, q).Cmp(big.NewInt(bound)) <= 0 }
-		r := big.NewRat(rapid.Int64Range(1, 5000).Draw(t, "p"), rapid.Int64Range(1, 5000).Draw(t, "q"))
+		r := big.NewRat(t.Int64("p", 1, 5000), t.Int64("q", 1, 5000))
 		if got, want := fitRate(r, fits), fitByScan(r, fits, bound); got.Cmp(want) != 0 {
 			t.Fatalf("fitRate(%v, p·q ≤ %d) = %v; want %v", r, bound, got, want)
 		}
@@ -52,11 +52,11 @@ func TestFittedRateIsTheGreatestThatFits(t *testing.T) {
 }
 
 func TestEveryAcceptedRateFitsTheState(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := Spec{
-			Limit:    rapid.Int64Range(1, MaxLimit).Draw(t, "limit"),
+			Limit:    t.Int64("limit", 1, MaxLimit),
 			Window:   drawWindow(t),
-			Capacity: rapid.Int64Range(1, MaxLimit).Draw(t, "capacity"),
+			Capacity: t.Int64("capacity", 1, MaxLimit),
 		}
 		l, err := s.Compile()
 		if err != nil {

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 // drawWindow draws a valid window of whole microseconds.
-func drawWindow(t *rapid.T) time.Duration {
-	us := rapid.Int64Range(MinWindow.Microseconds(), MaxWindow.Microseconds()).Draw(t, "window µs")
+func drawWindow(t *property.T) time.Duration {
+	us := t.Int64("window µs", MinWindow.Microseconds(), MaxWindow.Microseconds())
 	return time.Duration(us) * time.Microsecond
 }
 

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/property"
 )
 
 // The hand-computed tables of package storetest check the definitions
@@ -25,8 +24,8 @@ func fixedWindow(t *testing.T, limit int64) stint.Limit {
 }
 
 func TestLeastFindsTheFirstYes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		first := rapid.Int64Range(0, 1<<60).Draw(t, "first")
+	property.Check(t, func(t *property.T) {
+		first := t.Int64("first", 0, 1<<60)
 		if got := least(func(d int64) bool { return d >= first }); got != first {
 			t.Errorf("%d, want %d", got, first)
 		}
@@ -38,9 +37,9 @@ func TestLeastFindsTheFirstYes(t *testing.T) {
 
 // No simpler fraction lies between the bounds. The test tries every denominator.
 func TestSimplestAboveIsTheSimplest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		low := big.NewRat(rapid.Int64Range(0, 500).Draw(t, "low"), rapid.Int64Range(1, 90).Draw(t, "over"))
-		high := new(big.Rat).Add(low, big.NewRat(rapid.Int64Range(1, 50).Draw(t, "more"), rapid.Int64Range(1, 900).Draw(t, "over")))
+	property.Check(t, func(t *property.T) {
+		low := big.NewRat(t.Int64("low", 0, 500), t.Int64("over", 1, 90))
+		high := new(big.Rat).Add(low, big.NewRat(t.Int64("more", 1, 50), t.Int64("over", 1, 900)))
 		got := simplestAbove(low, high)
 		if got.Cmp(low) <= 0 || got.Cmp(high) > 0 {
 			t.Fatalf("%v is not above %v and at most %v", got, low, high)
@@ -114,13 +113,13 @@ func TestForgetIdleForgetsNoneTooSoon(t *testing.T) {
 
 // Every period contains its own start, and begins where the previous one ends.
 func TestPeriodsAreSeamless(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		c := newCalendar(stint.Spec{
-			Period:    rapid.SampledFrom([]string{"day", "week", "month", "30d", "7h"}).Draw(t, "period"),
-			Anchor:    rapid.SampledFrom([]string{"2024-02-29T12:34:56Z", "2026-01-31T00:00:00+14:00", "2023-12-30T23:59:59-11:30"}).Draw(t, "anchor"),
-			UTCOffset: rapid.SampledFrom([]string{"", "Z", "+05:45", "-03:30"}).Draw(t, "offset"),
+			Period:    property.Pick(t, "period", "day", "week", "month", "30d", "7h"),
+			Anchor:    property.Pick(t, "anchor", "2024-02-29T12:34:56Z", "2026-01-31T00:00:00+14:00", "2023-12-30T23:59:59-11:30"),
+			UTCOffset: property.Pick(t, "offset", "", "Z", "+05:45", "-03:30"),
 		})
-		at := rapid.Int64Range(0, 1<<52).Draw(t, "at")
+		at := t.Int64("at", 0, 1<<52)
 		begin := c.start(at)
 		end := begin + least(func(d int64) bool { return c.start(begin+d) > begin })
 		if begin > at || at >= end || c.start(begin) != begin || c.start(end) != end || c.start(end-1) != begin {

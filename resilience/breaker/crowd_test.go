@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 // crowded is a breaker that has counted a crowd of quick calls, with a clock that counts
@@ -114,12 +114,12 @@ func TestGivingUpInACrowd(t *testing.T) {
 // After a crowd every call counts once, and no quick call counts as slow. For a whole
 // window after a slow call that was not counted as slow, every slow call is.
 func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		const window, slowAfter = 100 * time.Second, 10 * time.Millisecond // long enough that nothing leaves the window
 		var clock clock
-		clock.pass(rapid.SampledFrom([]time.Duration{0, 1, time.Hour}).Draw(t, "began"))
+		clock.pass(property.Pick[time.Duration](t, "began", 0, 1, time.Hour))
 		o := Options{MinimumCalls: math.MaxInt32, Window: window, SlowAfter: slowAfter, Clock: clock.read}
-		if rapid.Bool().Draw(t, "by calls") {
+		if t.Bool("by calls") {
 			o.WindowCalls, o.MinimumCalls = 5000, 5000
 		}
 		b, err := New(o)
@@ -149,10 +149,10 @@ func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 		for range crowd + 10 {
 			call(time.Microsecond, false)
 		}
-		for range rapid.IntRange(1, 150).Draw(t, "calls") {
-			clock.pass(rapid.SampledFrom([]time.Duration{0, 1, slowAfter / sightings, slowAfter - 1, slowAfter, 300 * time.Millisecond}).Draw(t, "pause"))
-			takes := rapid.SampledFrom([]time.Duration{0, 1, slowAfter / 2, slowAfter - 1, slowAfter, 4 * slowAfter}).Draw(t, "takes")
-			call(takes, rapid.IntRange(0, 5).Draw(t, "fails") == 5)
+		for range t.Int("calls", 1, 150) {
+			clock.pass(property.Pick[time.Duration](t, "pause", 0, 1, slowAfter/sightings, slowAfter-1, slowAfter, 300*time.Millisecond))
+			takes := property.Pick[time.Duration](t, "takes", 0, 1, slowAfter/2, slowAfter-1, slowAfter, 4*slowAfter)
+			call(takes, t.Int("fails", 0, 5) == 5)
 		}
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 // model is the simplest possible breaker: it remembers every call.
@@ -104,7 +104,7 @@ func (m *model) open(now time.Duration) {
 
 // With any options, calls and times, a breaker behaves like the model.
 func TestBreakerIsItsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		var clock clock
 		o := drawOptions(t)
 		o.Clock = clock.read
@@ -113,7 +113,7 @@ func TestBreakerIsItsModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &model{o: b.options}
-		for range rapid.IntRange(1, 200).Draw(t, "calls") {
+		for range t.Int("calls", 1, 200) {
 			clock.pass(drawTime(t, "pause"))
 			if got, want := b.Counts(), m.counts(clock.elapsed()); got != want {
 				t.Fatalf("after a pause %+v, want %+v", got, want)
@@ -127,7 +127,7 @@ func TestBreakerIsItsModel(t *testing.T) {
 			}
 			took := drawTime(t, "takes")
 			clock.pass(took)
-			r := result{at: clock.elapsed(), failed: rapid.Bool().Draw(t, "fails"), slow: o.SlowAfter > 0 && took >= o.SlowAfter}
+			r := result{at: clock.elapsed(), failed: t.Bool("fails"), slow: o.SlowAfter > 0 && took >= o.SlowAfter}
 			call.end(r.failed)
 			m.end(r)
 			if b.State() != m.state || b.Counts() != m.counts(clock.elapsed()) {
@@ -137,28 +137,28 @@ func TestBreakerIsItsModel(t *testing.T) {
 	})
 }
 
-func drawTime(t *rapid.T, label string) time.Duration {
-	return time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 9, 10, 50, 99, 100, 101, 350, 1000, 3000}).Draw(t, label))
+func drawTime(t *property.T, label string) time.Duration {
+	return time.Duration(property.Pick[int64](t, label, 0, 0, 1, 9, 10, 50, 99, 100, 101, 350, 1000, 3000))
 }
 
-func drawOptions(t *rapid.T) Options {
-	ratios := rapid.SampledFrom([]float64{0, 0.01, 0.25, 0.5, 1})
-	calls := rapid.SampledFrom([]int{0, 0, 10, 11, 40}).Draw(t, "window calls")
+func drawOptions(t *property.T) Options {
+	ratios := []float64{0, 0.01, 0.25, 0.5, 1}
+	calls := property.Pick[int](t, "window calls", 0, 0, 10, 11, 40)
 	o := Options{
 		WindowCalls:         calls,
-		ConsecutiveFailures: rapid.IntRange(0, 4).Draw(t, "consecutive"),
-		FailureRatio:        ratios.Draw(t, "failures"),
-		MinimumCalls:        rapid.IntRange(0, 10).Draw(t, "minimum"),
-		SlowRatio:           ratios.Draw(t, "slow"),
+		ConsecutiveFailures: t.Int("consecutive", 0, 4),
+		FailureRatio:        property.Pick(t, "failures", ratios...),
+		MinimumCalls:        t.Int("minimum", 0, 10),
+		SlowRatio:           property.Pick(t, "slow", ratios...),
 		SlowAfter:           100,
-		SlowMinimumCalls:    rapid.IntRange(0, 10).Draw(t, "slow minimum"),
+		SlowMinimumCalls:    t.Int("slow minimum", 0, 10),
 		Window:              1000,
 		OpenFor:             100,
-		Growth:              rapid.SampledFrom([]float64{0, 1, 1.5, 2, 10}).Draw(t, "growth"),
-		MaxOpenFor:          time.Duration(rapid.SampledFrom([]int64{0, 100, 150, 1000}).Draw(t, "cap")),
-		Probes:              rapid.IntRange(0, 3).Draw(t, "probes"),
+		Growth:              property.Pick[float64](t, "growth", 0, 1, 1.5, 2, 10),
+		MaxOpenFor:          time.Duration(property.Pick[int64](t, "cap", 0, 100, 150, 1000)),
+		Probes:              t.Int("probes", 0, 3),
 	}
-	if o.SlowRatio == 0 && rapid.Bool().Draw(t, "no call is slow") {
+	if o.SlowRatio == 0 && t.Bool("no call is slow") {
 		o.SlowAfter = 0
 	}
 	return o

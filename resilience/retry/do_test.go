@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/stintdev/stint/internal/property"
 )
 
 func mustNew(tb testing.TB, o Options) *Policy {
@@ -159,13 +159,13 @@ func TestEndedContextIsNotRetried(t *testing.T) {
 // The waits of a policy are within their bounds, and no wait is shorter than the server
 // asks for, whatever the jitter.
 func TestWaitsAreAtLeastTheRetryAfter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		jitter := rapid.SampledFrom([]Jitter{Full, Equal, Decorrelated, None}).Draw(t, "jitter")
-		asked := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "asked"))
+	property.Check(t, func(t *property.T) {
+		jitter := property.Pick[Jitter](t, "jitter", Full, Equal, Decorrelated, None)
+		asked := time.Duration(t.Int64("asked", 0, int64(time.Hour)))
 		clock := &instant{now: time.Unix(0, 0)}
 		p, err := New(Options{
-			Attempts: 5, Base: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")), Cap: time.Hour, MaxRetryAfter: time.Hour,
-			Jitter: jitter, Clock: clock.Now, Sleep: clock.Sleep, Source: rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0),
+			Attempts: 5, Base: time.Duration(t.Int64("base", 1, int64(time.Hour))), Cap: time.Hour, MaxRetryAfter: time.Hour,
+			Jitter: jitter, Clock: clock.Now, Sleep: clock.Sleep, Source: rand.NewPCG(uint64(t.Int64("seed", math.MinInt64, math.MaxInt64)), 0),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -9,8 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/stintdev/stint/internal/property"
 	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
@@ -156,10 +155,10 @@ func TestClockBelowZero(t *testing.T) {
 
 // The budget grants the same retries as a model that remembers every request.
 func TestBudgetIsItsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		var clock clock
-		share := rapid.IntRange(1, 100).Draw(t, "percent")
-		least := rapid.IntRange(0, 5).Draw(t, "least in a window")
+		share := t.Int("percent", 1, 100)
+		least := t.Int("least in a window", 0, 5)
 		o := Options{Share: float64(share) / 100, PerSecond: NoShare, Window: time.Second, Clock: clock.read}
 		if least > 0 {
 			o.PerSecond = float64(least)
@@ -177,9 +176,9 @@ func TestBudgetIsItsModel(t *testing.T) {
 			}
 			return n
 		}
-		for range rapid.IntRange(1, 300).Draw(t, "events") {
-			clock.pass(rapid.SampledFrom([]time.Duration{0, 0, 0, 1, time.Millisecond, 99 * time.Millisecond, 350 * time.Millisecond, time.Second, time.Hour}).Draw(t, "pause"))
-			if rapid.Bool().Draw(t, "request") {
+		for range t.Int("events", 1, 300) {
+			clock.pass(property.Pick[time.Duration](t, "pause", 0, 0, 0, 1, time.Millisecond, 99*time.Millisecond, 350*time.Millisecond, time.Second, time.Hour))
+			if t.Bool("request") {
 				b.Request()
 				requests = append(requests, clock.elapsed())
 				continue
@@ -196,7 +195,7 @@ func TestBudgetIsItsModel(t *testing.T) {
 
 // Over any time, the retries are at most what the package promises.
 func TestRetriesOverAnyTime(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		const window = time.Second
 		var clock clock
 		o := Options{Share: 0.5, PerSecond: 10, Window: window, Clock: clock.read}
@@ -205,9 +204,9 @@ func TestRetriesOverAnyTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		var requests, retries []time.Duration
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			clock.pass(rapid.SampledFrom([]time.Duration{0, 1, 99_999_999, 100 * time.Millisecond, 801 * time.Millisecond, 900_000_001, window}).Draw(t, "pause"))
-			for range rapid.IntRange(0, 6).Draw(t, "requests") {
+		for range t.Int("steps", 1, 40) {
+			clock.pass(property.Pick[time.Duration](t, "pause", 0, 1, 99_999_999, 100*time.Millisecond, 801*time.Millisecond, 900_000_001, window))
+			for range t.Int("requests", 0, 6) {
 				b.Request()
 				requests = append(requests, clock.elapsed())
 			}
