@@ -96,6 +96,8 @@ var arrows = map[string]struct {
 	"docs":                           {nil, "it is tests alone"},
 	"deploy":                         {nil, "it is tests alone"},
 	"scripts/checkdeps":              {nil, "it looks at dependencies, and should have none"},
+
+	"cmd/stint/internal/redisstoretest": {nil, "it is tests alone"},
 }
 
 // thirdParty lists the packages that import nothing but the standard library and

@@ -11,33 +11,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/storekit"
-	"github.com/stintdev/stint/storetest"
 )
-
-func TestHealthyStoreKeepsItsContract(t *testing.T) {
-	open := func(t *testing.T, clock func() time.Time) stint.Store {
-		return mustNew(t, stint.NewMemory(stint.MemoryOptions{Clock: clock}), guard.Options{Clock: clock})
-	}
-	storetest.Suite{Open: open, Runs: 20}.Run(t)
-}
-
-// The keys of the suite are of many shards, and so are its groups.
-func TestHealthyShardsKeepTheContract(t *testing.T) {
-	open := func(t *testing.T, clock func() time.Time) stint.Store {
-		return mustNew(t, manyShards{stint.NewMemory(stint.MemoryOptions{Clock: clock})}, guard.Options{Clock: clock})
-	}
-	storetest.Suite{Open: open, Runs: 10}.Run(t)
-}
-
-// manyShards is a memory store that says it is sixteen.
-type manyShards struct{ stint.Store }
-
-func (manyShards) Shards() storekit.Shards { return hexShards{} }
-
-type hexShards struct{ oneShard }
-
-func (hexShards) Of(c *stint.Claim) string { return string("0123456789abcdef"[c.Key[len(c.Key)-1]%16]) }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	for name, o := range map[string]guard.Options{

@@ -8,8 +8,6 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/lease"
-	"github.com/stintdev/stint/redisstore"
-	"github.com/stintdev/stint/remotestore"
 	"github.com/stintdev/stint/storekit"
 )
 
@@ -45,18 +43,17 @@ func TestWrongOrdersAreRefused(t *testing.T) {
 		store stint.Store
 		want  string
 	}{
-		"nil":                          {nil, "the store is nil"},
-		"a nil pointer":                {(*redisstore.Store)(nil), "the store is nil"},
-		"a nil pointer of remotestore": {(*remotestore.Store)(nil), "the store is nil"},
-		"leases":                       {leasing(memory()), "lease.New(guard.New(store))"},
-		"leases of several servers":    {leasing(sharded{memory()}), "lease.New(guard.New(store))"},
-		"leases of a guard":            {leasing(guarded(memory())), "lease.New(guard.New(store))"},
-		"leases in a wrapper":          {counting{leasing(memory())}, "lease.New(guard.New(store))"},
-		"a guard":                      {guarded(memory()), "guarded already"},
-		"a guard in a wrapper":         {counting{guarded(memory())}, "guarded already"},
-		"observed shards":              {stint.ObserveStore(sharded{memory()}, "redis", observer(func(stint.Event) {})), "set Options.Observer"},
-		"hidden shards":                {counting{sharded{memory()}}, "hides the shards"},
-		"hidden shards, twice":         {counting{counting{sharded{memory()}}}, "hides the shards"},
+		"nil":                       {nil, "the store is nil"},
+		"a nil pointer":             {(*stint.Memory)(nil), "the store is nil"},
+		"leases":                    {leasing(memory()), "lease.New(guard.New(store))"},
+		"leases of several servers": {leasing(sharded{memory()}), "lease.New(guard.New(store))"},
+		"leases of a guard":         {leasing(guarded(memory())), "lease.New(guard.New(store))"},
+		"leases in a wrapper":       {counting{leasing(memory())}, "lease.New(guard.New(store))"},
+		"a guard":                   {guarded(memory()), "guarded already"},
+		"a guard in a wrapper":      {counting{guarded(memory())}, "guarded already"},
+		"observed shards":           {stint.ObserveStore(sharded{memory()}, "redis", observer(func(stint.Event) {})), "set Options.Observer"},
+		"hidden shards":             {counting{sharded{memory()}}, "hides the shards"},
+		"hidden shards, twice":      {counting{counting{sharded{memory()}}}, "hides the shards"},
 	} {
 		if _, err := guard.New(c.store, guard.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

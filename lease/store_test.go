@@ -9,7 +9,6 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/lease"
-	"github.com/stintdev/stint/storetest"
 )
 
 // far is a store at the other end of a network: requests and answers take time.
@@ -374,16 +373,4 @@ func (degraded) TakeGroups(_ context.Context, _ []stint.Group, out []stint.Decis
 		out[i] = stint.Decision{Allowed: true, Degraded: true, Limit: 100}
 	}
 	return nil
-}
-
-// Without leases the Store behaves like the store that it wraps.
-func TestStrictClaimsKeepTheLaws(t *testing.T) {
-	storetest.Suite{Runs: 10, Open: func(t *testing.T, clock func() time.Time) stint.Store {
-		s, err := lease.New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), lease.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}}.Run(t)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/lease"
-	"github.com/stintdev/stint/redisstore"
 )
 
 // counting wraps a store, and Unwrap returns that store.
@@ -33,7 +32,7 @@ func TestWrongOrdersAreRefused(t *testing.T) {
 		want  string
 	}{
 		"nil":                 {nil, "the store is nil"},
-		"a nil pointer":       {(*redisstore.Store)(nil), "the store is nil"},
+		"a nil pointer":       {(*stint.Memory)(nil), "the store is nil"},
 		"leases":              {leasing, "leases already"},
 		"leases in a wrapper": {counting{leasing}, "leases already"},
 	} {

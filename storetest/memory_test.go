@@ -1,4 +1,4 @@
-package stint_test
+package storetest_test
 
 import (
 	"testing"
