@@ -94,10 +94,11 @@ var arrows = map[string]struct {
 	"cmd/stint":                      {[]string{".", "storekit", "rule", "cmd/stint/internal/ruleedit", "httplimit", "cmd/stint/internal/replay", "redisstore", "redisstore/redisopen", "remotestore", "remotestore/remoteopen", "guard", "layered", "lease", "resilience/adaptive", "resilience/breaker", "cmd/stint/internal/adminapi", "cmd/stint/internal/adminclient", "cmd/stint/internal/impact", "cmd/stint/internal/metrics", "internal/suggest", "cmd/stint/internal/pgrules", "cmd/stint/internal/redisrules", "cmd/stint/internal/ruleset", "cmd/stint/internal/server", "internal/secret"}, "it wires; work belongs in what it wires"},
 	"examples/…":                     {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},
 	"docs":                           {nil, "it is tests alone"},
-	"deploy":                         {nil, "it is tests alone"},
 	"scripts/checkdeps":              {nil, "it looks at dependencies, and should have none"},
 
 	"cmd/stint/internal/redisstoretest": {nil, "it is tests alone"},
+	"cmd/stint/internal/docstest":       {nil, "it is tests alone"},
+	"cmd/stint/internal/deploytest":     {nil, "it is tests alone"},
 }
 
 // thirdParty lists the packages that import nothing but the standard library and

@@ -1,5 +1,5 @@
-// Package docs tests that the documents hold: their rules load, their links lead
-// somewhere, and the files and folders that they name exist.
+// Package docs tests that the documents hold: their links lead somewhere, and the files
+// and folders that they name exist. Package docstest of the program tests their rules.
 package docs
 
 import (
@@ -9,12 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/stintdev/stint/rule"
 )
 
 var (
-	fence      = regexp.MustCompile("(?s)```yaml\n(rules:.*?|tiers:.*?)```")
 	link       = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 	code       = regexp.MustCompile("`([^`\n]+)`")
 	sourcePath = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
@@ -37,21 +34,6 @@ func documents(t *testing.T) map[string]string {
 		}
 	}
 	return found
-}
-
-func TestRulesInDocumentsLoad(t *testing.T) {
-	seen := 0
-	for path, text := range documents(t) {
-		for _, m := range fence.FindAllStringSubmatch(text, -1) {
-			seen++
-			if _, err := rule.Parse(rule.File{Name: path, Data: []byte(m[1])}); err != nil {
-				t.Errorf("%v in\n%s", err, m[1])
-			}
-		}
-	}
-	if seen == 0 {
-		t.Error("no rule was found in any document")
-	}
 }
 
 // repository returns every document of the repository, by its path from the top.

@@ -1,7 +1,7 @@
-// Package deploy tests what can be tested of the deployment files without a
+// Package deploytest tests what can be tested of the deployment files without a
 // container engine: that they parse, that what they name exists, and that
 // the program takes the flags they pass.
-package deploy
+package deploytest
 
 import (
 	"bufio"
@@ -19,6 +19,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 )
+
+// TestMain runs the tests in the folder deploy, from which they name files.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../../../../deploy"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // instruction is one of a Dockerfile, its continued lines joined.
 type instruction struct{ name, rest string }
