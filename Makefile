@@ -8,9 +8,13 @@ PROTOC_GEN_GO_GRPC := v1.6.2
 FUZZTIME ?= 3s
 GO ?= go
 export GO
+# The folders of the modules in go.work. The pattern `work` is all their packages; a
+# pattern with ... ends where another module begins.
+MODULES := $(shell scripts/modules)
 # Packages that are also tested with the race detector; the four that wait longest
 # come first.
-RACED = ./redisstore ./cmd/stint/internal/server . ./lease ./cmd/stint/internal/... ./internal/... ./grpclimit ./guard ./httplimit ./remotestore ./resilience/... ./rule ./storetest
+RACED = ./redisstore ./cmd/stint/internal/server . ./lease ./cmd/stint/internal/... ./... \
+	$(patsubst %,./%/...,$(filter-out . api bench cmd/stint examples,$(MODULES)))
 # The number of packages tested at once: one more than processors, because many
 # tests wait.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
@@ -40,21 +44,19 @@ run: build ## run the demo: gateway on :8000 in front of a small application, ch
 
 .PHONY: check
 check: vet lint ## run before every commit: build, vet, lint, short tests
-	$(GO) build ./...
-	$(GO) test -short ./...
+	$(GO) build work
+	$(GO) test -short work
 
 .PHONY: test
 test: ## run all tests; tests whose server is missing are skipped
 	$(MAKE) --no-print-directory -j 2 vet servers
+	scripts/tidy -check
 	$(GO) test -vet=off -p $(PACKAGES) -race -short $(RACED)
 	scripts/test-left $(PACKAGES) $(RACED)
 	$(GO) test -vet=off -v ./cmd/stint/internal/ruletest # alone, because it measures time
 	$(GO) test -vet=off -v ./cmd/stint/internal/failuretest # alone, because it measures time
 	scripts/test-redis-versions
-	cd bench && $(GO) vet ./... && $(GO) test -vet=off ./...
-	cd contrib/stintpolicy && $(GO) vet . && $(GO) test -vet=off -race .
-	cd contrib/stintprom && $(GO) vet . && $(GO) test -vet=off -race .
-	cd contrib/stintotel && $(GO) vet . && $(GO) test -vet=off -race .
+	$(GO) test -vet=off ./bench/... # alone, because it measures time
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-readme
 	scripts/report-test-servers
@@ -66,15 +68,15 @@ servers: ## install the programs that tests start: Redis, Valkey, PostgreSQL, pr
 
 .PHONY: vet
 vet:
-	$(GO) vet ./...
+	$(GO) vet work
+
+.PHONY: tidy
+tidy: ## tidy go.mod and go.sum of every module
+	scripts/tidy
 
 .PHONY: lint
 lint: bin/golangci-lint ## run every linter, with the exceptions of .golangci.yml
-	bin/golangci-lint run ./...
-	cd bench && ../bin/golangci-lint run ./...
-	cd contrib/stintpolicy && ../../bin/golangci-lint run ./...
-	cd contrib/stintprom && ../../bin/golangci-lint run ./...
-	cd contrib/stintotel && ../../bin/golangci-lint run ./...
+	bin/golangci-lint run $(addsuffix /...,$(MODULES))
 
 bin/golangci-lint: Makefile
 	GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)

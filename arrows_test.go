@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/stintdev/stint"
 
-// arrows lists which packages of this module each package may import. A package
-// may also import what those packages import. A package that is missing here
-// fails the test, so that somebody decides on its imports.
+// arrows lists which packages of this repository, of any of its modules, each package
+// may import. A package may also import what those packages import. A package that is
+// missing here fails the test, so that somebody decides on its imports.
 var arrows = map[string]struct {
 	may     []string // "." is the root; a path ending in /… means all below it
 	because string
@@ -96,9 +96,14 @@ var arrows = map[string]struct {
 	"docs":                           {nil, "it is tests alone"},
 	"scripts/checkdeps":              {nil, "it looks at dependencies, and should have none"},
 
+	"contrib/stintpolicy":               {[]string{"."}, "it is a policy of failsafe-go over any limiter"},
+	"bench":                             {[]string{".", "api/…", "guard", "internal/testserver", "lease", "redisstore"}, "it measures the libraries as users call them, and the program as a process"},
+	"bench/pictures":                    {[]string{".", "bench/simulate"}, "it draws what the algorithms and the simulation answer"},
+	"bench/simulate":                    {[]string{"resilience/…"}, "it simulates clients and servers, so it needs no limits"},
 	"cmd/stint/internal/redisstoretest": {nil, "it is tests alone"},
 	"cmd/stint/internal/docstest":       {nil, "it is tests alone"},
 	"cmd/stint/internal/deploytest":     {nil, "it is tests alone"},
+	"cmd/stint/internal/moduletest":     {nil, "it is tests alone"},
 }
 
 // thirdParty lists the packages that import nothing but the standard library and
@@ -151,7 +156,7 @@ func allowed(may []string, imported string) bool {
 	})
 }
 
-// imports holds the imports of one package: packages of this module by their
+// imports holds the imports of one package: packages of this repository by their
 // folder, and third-party packages.
 type imports struct {
 	name         string
@@ -160,7 +165,7 @@ type imports struct {
 
 func packages(t *testing.T) (all []imports) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "work").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,25 +34,6 @@ func sentinelClient(t *testing.T, servers *redistest.SentinelServers) rueidis.Cl
 	})
 }
 
-func TestContractOnAClientOfTheProgram(t *testing.T) {
-	suite(t, Options{Client: newClient(t, rueidis.ClientOption{InitAddress: []string{redistest.Server(t).Addr()}})}, 10, 12)
-}
-
-func TestContractOnAClientOfACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	client := newClient(t, rueidis.ClientOption{InitAddress: redistest.Cluster(t, 3, 0).Addrs()[:1]})
-	suite(t, Options{Topology: Cluster, Client: client}, 5, 10)
-}
-
-func TestContractOnAClientBehindSentinels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	suite(t, Options{Client: sentinelClient(t, redistest.Sentinel(t))}, 5, 10)
-}
-
 func TestTheClientOfTheProgramStaysOpen(t *testing.T) {
 	server := redistest.Server(t)
 	client := newClient(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}, SelectDB: 3, ClientName: "shop"})

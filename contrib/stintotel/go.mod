@@ -2,10 +2,8 @@ module github.com/stintdev/stint/contrib/stintotel
 
 go 1.26.0
 
-replace github.com/stintdev/stint => ../../
-
 require (
-	github.com/stintdev/stint v0.0.0
+	github.com/stintdev/stint v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0

@@ -2,11 +2,9 @@ module github.com/stintdev/stint/contrib/stintprom
 
 go 1.26.0
 
-replace github.com/stintdev/stint => ../../
-
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/stintdev/stint v0.0.0
+	github.com/stintdev/stint v0.1.0
 )
 
 require (

@@ -52,7 +52,7 @@ func tree(t *testing.T, requires, nested string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	write(t, filepath.Join(root, "go.mod"), "module example.com/own\n\ngo 1.26\n\nrequire (\n"+requires+"\n)\n")
-	write(t, filepath.Join(root, "sub", "go.mod"), "module example.com/own/sub\n\ngo 1.26\n\nreplace example.com/own => ../\n\nrequire (\nexample.com/own v0.0.0\n"+nested+"\n)\n")
+	write(t, filepath.Join(root, "sub", "go.mod"), "module example.com/own/sub\n\ngo 1.26\n\nrequire (\nexample.com/own v0.1.0\n"+nested+"\n)\n")
 	write(t, filepath.Join(root, "testdata", "go.mod"), "not read")
 	return root
 }

@@ -52,8 +52,12 @@ func checkReleases(ctx context.Context, modules []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releasesTime)
 	defer cancel()
 	var old []error
+	own, err := ownPaths(ctx, modules)
+	if err != nil {
+		return err
+	}
 	for _, folder := range modules {
-		all, err := requirements(ctx, folder)
+		all, err := requirements(ctx, folder, own)
 		if err != nil {
 			return err
 		}
@@ -67,23 +71,31 @@ func checkReleases(ctx context.Context, modules []string, out io.Writer) error {
 	return errors.Join(old...)
 }
 
+// ownPaths returns the paths of the modules in these folders.
+func ownPaths(ctx context.Context, modules []string) (map[string]bool, error) {
+	own := map[string]bool{}
+	for _, folder := range modules {
+		var file struct{ Module struct{ Path string } }
+		if err := goTool(ctx, folder, &file, "mod", "edit", "-json"); err != nil {
+			return nil, err
+		}
+		own[file.Module.Path] = true
+	}
+	return own, nil
+}
+
 // requirements returns the dependencies that a go.mod names, except those whose
 // code is in this repository.
-func requirements(ctx context.Context, folder string) ([]dependency, error) {
+func requirements(ctx context.Context, folder string, own map[string]bool) ([]dependency, error) {
 	var file struct {
 		Require []struct{ Path, Version string }
-		Replace []struct{ Old struct{ Path string } }
 	}
 	if err := goTool(ctx, folder, &file, "mod", "edit", "-json"); err != nil {
 		return nil, err
 	}
-	replaced := map[string]bool{}
-	for _, r := range file.Replace {
-		replaced[r.Old.Path] = true
-	}
 	var all []dependency
 	for _, r := range file.Require {
-		if !replaced[r.Path] {
+		if !own[r.Path] {
 			all = append(all, dependency{r.Path, r.Version})
 		}
 	}

@@ -1,0 +1,17 @@
+module github.com/stintdev/stint/remotestore
+
+go 1.26.0
+
+require (
+	github.com/stintdev/stint v0.1.0
+	github.com/stintdev/stint/api v0.1.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
+	google.golang.org/grpc v1.85.0
+)
+
+require (
+	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
