@@ -96,6 +96,8 @@ var arrows = map[string]struct {
 	"docs":                           {nil, "it is tests alone"},
 	"scripts/checkdeps":              {nil, "it looks at dependencies, and should have none"},
 
+	"contrib/stintprom":                 {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
+	"contrib/stintotel":                 {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
 	"contrib/stintpolicy":               {[]string{"."}, "it is a policy of failsafe-go over any limiter"},
 	"bench":                             {[]string{".", "api/…", "guard", "internal/testserver", "lease", "redisstore"}, "it measures the libraries as users call them, and the program as a process"},
 	"bench/pictures":                    {[]string{".", "bench/simulate"}, "it draws what the algorithms and the simulation answer"},

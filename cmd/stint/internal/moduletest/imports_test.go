@@ -21,16 +21,17 @@ const (
 // may bring to a user, and with them what those require themselves. A module that is
 // missing here brings nothing.
 var brings = map[string][]string{
-	"api":                      {"google.golang.org/grpc"},
-	"contrib/stintpolicy":      {"github.com/failsafe-go/failsafe-go"},
-	"grpclimit":                {"google.golang.org/grpc"},
-	"httplimit/jwtverify":      {"github.com/golang-jwt/jwt/v5"},
-	"redisstore":               {"github.com/redis/rueidis"},
-	"remotestore":              {"google.golang.org/grpc"},
-	"resilience/clientmetrics": {"github.com/prometheus/client_golang"},
-	"resilience/grpcclient":    {"google.golang.org/grpc"},
-	"rule":                     {"go.yaml.in/yaml/v3"},
-	"storetest":                {"pgregory.net/rapid"},
+	"api":                   {"google.golang.org/grpc"},
+	"contrib/stintotel":     {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric"},
+	"contrib/stintpolicy":   {"github.com/failsafe-go/failsafe-go"},
+	"contrib/stintprom":     {"github.com/prometheus/client_golang"},
+	"grpclimit":             {"google.golang.org/grpc"},
+	"httplimit/jwtverify":   {"github.com/golang-jwt/jwt/v5"},
+	"redisstore":            {"github.com/redis/rueidis"},
+	"remotestore":           {"google.golang.org/grpc"},
+	"resilience/grpcclient": {"google.golang.org/grpc"},
+	"rule":                  {"go.yaml.in/yaml/v3"},
+	"storetest":             {"pgregory.net/rapid"},
 }
 
 // notImported are the modules without packages for users.
