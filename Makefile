@@ -43,7 +43,8 @@ build: ## build bin/stint
 
 .PHONY: run
 run: build ## run the demo: gateway on :8000 in front of a small application, check API on :8080
-	$(GO) run ./examples/demo
+	$(GO) build -C examples -o ../bin/demo ./demo
+	bin/demo
 
 .PHONY: check
 check: vet lint ## run before every commit: build, vet, lint, short tests

@@ -2,7 +2,7 @@
 // it, stint serve with the gateway and the rules of rules.yaml, and prints commands
 // to try:
 //
-//	go build -o bin/stint ./cmd/stint && go run ./examples/demo
+//	make run
 //
 // It leaves nothing running: Ctrl-C, a SIGTERM, the end of the server, and the end
 // of the parent process each stop both the server and the application.

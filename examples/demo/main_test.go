@@ -20,11 +20,13 @@ import (
 // patience bounds every wait.
 const patience = time.Minute
 
-// build compiles a command of this module, as make run does.
-func build(t *testing.T, name string) string {
+// build compiles a command of a module, whose folder is relative to the repository, as
+// make run does.
+func build(t *testing.T, module, name string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(name))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/stintdev/stint/"+name).CombinedOutput()
+	folder := filepath.Join("../..", module)
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", folder, "-o", program, name).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -36,7 +38,7 @@ func start(t *testing.T) (demo *exec.Cmd, gateway string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	demo = exec.CommandContext(ctx, build(t, "examples/demo"), "-stint", build(t, "cmd/stint"),
+	demo = exec.CommandContext(ctx, build(t, "examples", "./demo"), "-stint", build(t, ".", "./cmd/stint"),
 		"-rules", "rules.yaml", "-http", "127.0.0.1:0", "-gateway", "127.0.0.1:0")
 	demo.Env = append(os.Environ(), "STINT_ADMIN=127.0.0.1:0", "STINT_GRPC=off")
 	logs, err := demo.StderrPipe()
