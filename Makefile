@@ -122,6 +122,10 @@ bench: ## compare the memory and Redis stores with other limiters, and check the
 bench-server: build ## compare the server's protocols with an empty gRPC server and redis-server, and check the bars
 	cd bench && $(GO) run . -only server -rounds 21 -slice 200ms $(ARGS)
 
+.PHONY: example-lines
+example-lines: ## count the lines of the programs in examples/, and check the bars
+	cd examples && $(GO) test -count 1 -run ProgramsAreSmall -v .
+
 .PHONY: clean
 clean: ## remove built programs
 	rm -rf bin

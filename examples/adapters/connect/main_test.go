@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestCallsAreLimited(t *testing.T) {
 	if code := connect.CodeOf(err); code != connect.CodeResourceExhausted {
 		t.Fatalf("the call beyond the limit got %v", err)
 	}
-	if denied, ok := err.(*connect.Error); !ok || denied.Meta().Get("Retry-After") == "" {
+	if denied, ok := errors.AsType[*connect.Error](err); !ok || denied.Meta().Get("Retry-After") == "" {
 		t.Errorf("the denial has no Retry-After: %v", err)
 	}
 }

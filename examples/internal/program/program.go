@@ -68,6 +68,16 @@ func Start(t *testing.T, environment ...string) *Process {
 // Output returns what the program has written so far.
 func (p *Process) Output() string { return p.output.String() }
 
+// Running reports whether the program has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // Run runs the program to its end and returns what it wrote. The test fails if the
 // program does.
 func Run(t *testing.T, environment ...string) string {
@@ -87,7 +97,7 @@ func Serve(t *testing.T, environment ...string) (url string) {
 	addr := freeAddr(t)
 	p := Start(t, append(environment, "ADDR="+addr)...)
 	for {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		if err == nil {
 			_ = conn.Close()
 			return "http://" + addr
@@ -103,7 +113,7 @@ func Serve(t *testing.T, environment ...string) (url string) {
 // freeAddr returns an address of the loopback interface that nothing listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +121,9 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Get sends a GET request with these header fields, each a name and a value.
-func Get(t *testing.T, url string, fields ...string) *http.Response {
+// Get sends a GET request with these header fields, each a name and a value, and drops
+// the body of the answer.
+func Get(t *testing.T, url string, fields ...string) (status int, header http.Header) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -126,7 +137,7 @@ func Get(t *testing.T, url string, fields ...string) *http.Response {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	return response
+	return response.StatusCode, response.Header
 }
 
 // output collects what a process writes.
@@ -148,13 +159,13 @@ func (o *output) String() string {
 }
 
 // ExpectHello sends a request that must be answered with 200.
-func ExpectHello(t *testing.T, url string) *http.Response {
+func ExpectHello(t *testing.T, url string) http.Header {
 	t.Helper()
-	response := Get(t, url)
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: status %d", url, response.StatusCode)
+	status, header := Get(t, url)
+	if status != http.StatusOK {
+		t.Fatalf("%s: status %d", url, status)
 	}
-	return response
+	return header
 }
 
 // ExpectLimit expects that so many requests are allowed, and that the next one is
@@ -162,18 +173,18 @@ func ExpectHello(t *testing.T, url string) *http.Response {
 func ExpectLimit(t *testing.T, url string, allowed int) {
 	t.Helper()
 	for i := range allowed {
-		left := ExpectHello(t, url).Header.Get("X-RateLimit-Remaining")
+		left := ExpectHello(t, url).Get("X-RateLimit-Remaining")
 		if left != strconv.Itoa(allowed-i-1) {
 			t.Errorf("request %d: X-RateLimit-Remaining is %q", i+1, left)
 		}
 	}
-	denied := Get(t, url)
-	if denied.StatusCode != http.StatusTooManyRequests {
-		t.Fatalf("the request beyond the limit got status %d", denied.StatusCode)
+	status, header := Get(t, url)
+	if status != http.StatusTooManyRequests {
+		t.Fatalf("the request beyond the limit got status %d", status)
 	}
 	for _, field := range []string{"Retry-After", "RateLimit-Policy", "Content-Type"} {
-		if denied.Header.Get(field) == "" {
-			t.Errorf("the denial has no %s: %v", field, denied.Header)
+		if header.Get(field) == "" {
+			t.Errorf("the denial has no %s: %v", field, header)
 		}
 	}
 }
