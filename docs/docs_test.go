@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	link       = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	link       = regexp.MustCompile(`\]\(([^)#{]+)(#[^)]*)?\)`)
 	code       = regexp.MustCompile("`([^`\n]+)`")
 	sourcePath = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 )
