@@ -2,6 +2,7 @@
 
 GOLANGCI_LINT := v2.15.0
 GOVULNCHECK := v1.9.0
+APIDIFF := v0.0.0-20261014143641-f0251eb4aa3e
 BUF := v1.75.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
@@ -55,6 +56,7 @@ check: vet lint ## run before every commit: build, vet, lint, short tests
 test: ## run all tests; tests whose server is missing are skipped
 	$(MAKE) --no-print-directory -j 2 vet servers
 	scripts/tidy -check
+	$(MAKE) --no-print-directory apidiff
 	$(GO) test -vet=off -p $(PACKAGES) -race -short $(RACED)
 	scripts/test-left $(PACKAGES) $(RACED)
 	$(GO) test -vet=off -count=1 $(UNCACHED)
@@ -93,6 +95,14 @@ check-deps: bin/govulncheck ## fail on known vulnerabilities, and on dependencie
 
 bin/govulncheck: Makefile
 	GOBIN="$(CURDIR)/bin" $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
+	@touch $@
+
+.PHONY: apidiff
+apidiff: bin/apidiff ## print the incompatible changes of the Go API since the last tag
+	scripts/apidiff
+
+bin/apidiff: Makefile
+	GOBIN="$(CURDIR)/bin" $(GO) install golang.org/x/exp/cmd/apidiff@$(APIDIFF)
 	@touch $@
 
 .PHONY: generate

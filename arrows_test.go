@@ -93,6 +93,8 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/remotetest":  {nil, "it is tests alone"},
 	"cmd/stint":                      {[]string{".", "storekit", "rule", "cmd/stint/internal/ruleedit", "httplimit", "cmd/stint/internal/replay", "redisstore", "redisstore/redisopen", "remotestore", "remotestore/remoteopen", "guard", "layered", "lease", "resilience/adaptive", "resilience/breaker", "cmd/stint/internal/adminapi", "cmd/stint/internal/adminclient", "cmd/stint/internal/impact", "cmd/stint/internal/metrics", "internal/suggest", "cmd/stint/internal/pgrules", "cmd/stint/internal/redisrules", "cmd/stint/internal/ruleset", "cmd/stint/internal/server", "internal/secret"}, "it wires; work belongs in what it wires"},
 	"docs":                           {nil, "it is tests alone"},
+	"deploy":                         {nil, "it is tests alone"},
+	"scripts":                        {nil, "it is tests alone"},
 	"scripts/checkdeps":              {nil, "it looks at dependencies, and should have none"},
 
 	"contrib/stintprom":                 {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
