@@ -24,7 +24,7 @@ func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
 
 func main() {
 	day := &clock{now: time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)}
-	store := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return day.Now().UnixMicro() }})
+	store := stint.NewMemory(stint.MemoryOptions{Clock: day.Now})
 	limiter, err := stint.NewLimiter(store, "mail", stint.MustParseLimit("100/h"))
 	if err != nil {
 		log.Fatal(err)

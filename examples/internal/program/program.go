@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,13 +69,15 @@ func Start(t *testing.T, environment ...string) *Process {
 // Output returns what the program has written so far.
 func (p *Process) Output() string { return p.output.String() }
 
-// Running reports whether the program has not ended.
-func (p *Process) Running() bool {
-	select {
-	case <-p.ended:
-		return false
-	default:
-		return true
+// AwaitOutput waits until the program has written the text this many times.
+func (p *Process) AwaitOutput(t *testing.T, text string, times int) {
+	t.Helper()
+	for strings.Count(p.Output(), text) < times {
+		select {
+		case <-p.ended:
+			t.Fatalf("the program ended: %v", p.err)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
