@@ -65,7 +65,7 @@
 //
 // Under testing/synctest, everything in this package follows the fake time of the
 // bubble, if the store is made inside it. Outside of it, [MemoryOptions.Clock] and
-// [Limiter.WithClock] set clocks.
+// [Limiter.WithClock] set clocks. The document docs/testing.md shows both.
 //
 // # What the package promises
 //
