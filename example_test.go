@@ -199,12 +199,31 @@ func ExampleParseSpec() {
 	// Output: token_bucket:1m 100 per 1m, capacity 20 <nil>
 }
 
-// PerSecond, PerMinute, PerHour and PerDay are token buckets whose capacity is the
-// limit.
-func ExamplePerMinute() {
-	limit, err := stint.PerMinute(100).Compile()
+func ExamplePerSecond() {
+	limit, err := stint.PerSecond(10).Compile()
 	fmt.Println(limit, err)
-	// Output: token_bucket:1m 100 per 1m, capacity 100 <nil>
+	// Output: token_bucket:1s 10 per 1s, capacity 10 <nil>
+}
+
+// The capacity of the token bucket is the limit. A field sets another one.
+func ExamplePerMinute() {
+	spec := stint.PerMinute(100)
+	spec.Capacity = 20
+	limit, err := spec.Compile()
+	fmt.Println(limit, err)
+	// Output: token_bucket:1m 100 per 1m, capacity 20 <nil>
+}
+
+func ExamplePerHour() {
+	limit, err := stint.PerHour(1000).Compile()
+	fmt.Println(limit, err)
+	// Output: token_bucket:1h 1000 per 1h, capacity 1000 <nil>
+}
+
+func ExamplePerDay() {
+	limit, err := stint.PerDay(10_000).Compile()
+	fmt.Println(limit, err)
+	// Output: token_bucket:24h 10000 per 24h, capacity 10000 <nil>
 }
 
 func ExampleSpec_Compile() {

@@ -22,7 +22,7 @@ func (u unreachable) TakeGroups(ctx context.Context, _ []stint.Group, _ []stint.
 }
 
 // The policy of each claim decides while the store fails.
-func Example() {
+func ExampleNew() {
 	store, err := guard.New(unreachable{}, guard.Options{Nodes: 5})
 	if err != nil {
 		fmt.Println(err)

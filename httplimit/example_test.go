@@ -361,3 +361,31 @@ func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
 	}
 	return limiter
 }
+
+// A single address is a network of one.
+func ExampleParsePrefixes() {
+	fmt.Println(httplimit.ParsePrefixes("10.0.0.0/8", "192.0.2.1"))
+	_, err := httplimit.ParsePrefixes("10.0.0.0/33")
+	fmt.Println(err)
+	// Output:
+	// [10.0.0.0/8 192.0.2.1/32] <nil>
+	// "10.0.0.0/33" is neither a network nor an address (write 10.0.0.0/8, 2001:db8::/32 or 10.1.2.3)
+}
+
+func ExampleParseDialect() {
+	fmt.Println(httplimit.ParseDialect("ietf-03"))
+	_, err := httplimit.ParseDialect("ietf-3")
+	fmt.Println(err)
+	// Output:
+	// ietf-03 <nil>
+	// headers: "ietf-3" is not known (use one of [standard ietf ietf-03 x-ratelimit none])
+}
+
+func ExampleParseSource() {
+	fmt.Println(httplimit.ParseSource("header:X-API-Key"))
+	_, err := httplimit.ParseSource("headers:X-API-Key")
+	fmt.Println(err)
+	// Output:
+	// header:X-Api-Key <nil>
+	// "headers:X-API-Key" is no source of an identity (use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM)
+}

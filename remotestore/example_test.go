@@ -11,7 +11,7 @@ import (
 
 // Programs that use the same server, token and name share their counts. Here no server
 // listens, and no guard decides without it.
-func Example() {
+func ExampleNew() {
 	limit, err := stint.ParseLimit("1/h")
 	if err != nil {
 		fmt.Println(err)
@@ -34,4 +34,14 @@ func allow(ctx context.Context, addr, token string, limit stint.Limit) (stint.De
 		return stint.Decision{}, err
 	}
 	return limiter.Allow(ctx, "user:42")
+}
+
+func ExampleParseURL() {
+	options, err := remotestore.ParseURL("stint://:s3cret@10.0.0.5?timeout=500ms")
+	fmt.Println(options, options.Timeout, err)
+	_, err = remotestore.ParseURL("http://10.0.0.5:8081")
+	fmt.Println(err)
+	// Output:
+	// stint://:***@10.0.0.5:8081 500ms <nil>
+	// store URL: it does not begin with stint:// or stints://
 }

@@ -59,3 +59,16 @@ func ExampleParseLimit() {
 	// token_bucket, capacity 10, 167/100 a second <nil>
 	// limit: has no field "windw" (did you mean window?)
 }
+
+// ParseSpec is ParseLimit for a program that changes the numbers before it compiles them.
+func ExampleParseSpec() {
+	spec, err := rule.ParseSpec([]byte(`{"limit":100,"window":"1m"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	spec.Capacity = 20
+	limit, err := spec.Compile()
+	fmt.Println(limit, err)
+	// Output: token_bucket:1m 100 per 1m, capacity 20 <nil>
+}

@@ -124,3 +124,12 @@ func ExampleBackoff() {
 	fmt.Println()
 	// Output: 100ms 200ms 400ms 800ms 1s
 }
+
+// A gRPC server asks for a wait, or for no retry.
+func ExampleParsePushback() {
+	fmt.Println(retry.ParsePushback("1500"))
+	fmt.Println(retry.ParsePushback("-1"))
+	// Output:
+	// 1.5s true
+	// 0s false
+}
