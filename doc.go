@@ -58,8 +58,14 @@
 // fetched ahead. Package layered does the same for any store. Package storekit
 // helps to write a store of your own, and storetest tests it.
 //
+// # Around a limiter
+//
 // Middleware for net/http is in package httplimit, interceptors for gRPC in
-// grpclimit.
+// grpclimit, and limits by rule files in rule/rulelimit. The packages below
+// resilience serve the other side: clients that retry, slow down and give up.
+//
+// The folder examples has small programs to copy, and docs/migrating.md shows how
+// programs with other libraries become programs with this one.
 //
 // # Testing
 //
