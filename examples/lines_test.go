@@ -17,6 +17,7 @@ var bars = []struct {
 	file, from, to string
 	most           int
 }{
+	{file: "redisleases/main.go", from: "redisopen.Open", to: "store.Close", most: 8},
 	{file: "tiers/middleware.go", most: 40},
 	{file: "waiting/main.go", most: 20},
 }

@@ -10,9 +10,7 @@ import (
 	"os"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/guard"
-	"github.com/stintdev/stint/lease"
-	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/redisstore/redisopen"
 )
 
 func main() {
@@ -22,21 +20,7 @@ func main() {
 }
 
 func run(ctx context.Context, url string) error {
-	options, err := redisstore.ParseURL(url)
-	if err != nil {
-		return err
-	}
-	redis, err := redisstore.New(options)
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-	guarded, err := guard.New(redis, guard.Options{})
-	if err != nil {
-		return err
-	}
-	defer guarded.Close()
-	store, err := lease.New(guarded, lease.Options{})
+	store, err := redisopen.Open(ctx, url, redisopen.Options{})
 	if err != nil {
 		return err
 	}
