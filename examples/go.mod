@@ -13,6 +13,9 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/stintdev/stint v0.1.0
+	github.com/stintdev/stint/grpclimit v0.1.0
+	github.com/stintdev/stint/redisstore v0.1.0
+	github.com/stintdev/stint/storetest v0.1.0
 	github.com/ulule/limiter/v3 v3.11.2
 	golang.org/x/time v0.15.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
