@@ -64,25 +64,28 @@ func admitted(claims []stint.Claim, decisions []stint.Decision) bool {
 // dry group charges nothing.
 func shadowsFollow(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
+		p := h.drawPool()
 		for range h.manySteps() {
-			h.takeObserved(h.drawObserved())
+			h.takeObserved(h.drawObserved(p))
 		}
 	})
 }
 
-// drawObserved draws a group with shadows. No two of its parts share a state.
-func (h *history) drawObserved() stint.Group {
-	p := h.drawPool()
+// drawObserved draws a group with shadows. No two of its parts share a state. The limits
+// of a history stay the same: a store that forgets may do so between two calls with a
+// state that was idle under an earlier limit.
+func (h *history) drawObserved(p *pool) stint.Group {
 	h.pass(p.limit())
 	var g stint.Group
 	if rapid.IntRange(0, 4).Draw(h.drawn, "without claims") > 0 {
 		g.Claims = p.claims()
 	}
 	for i := range rapid.IntRange(1, 3).Draw(h.drawn, "shadows") {
+		seen := &pool{h: h, limits: p.limits}
 		for j := range p.keys {
-			p.keys[j] = fmt.Sprint(h.scope, "shadow ", i, j)
+			seen.keys = append(seen.keys, fmt.Sprint(h.scope, "shadow ", i, j))
 		}
-		g.Shadows = append(g.Shadows, p.claims())
+		g.Shadows = append(g.Shadows, seen.claims())
 	}
 	g.Dry = rapid.IntRange(0, 4).Draw(h.drawn, "dry") == 0
 	return g
