@@ -66,7 +66,9 @@ func TestHugeBodyIsRefused(t *testing.T) {
 	atMost := `{"key":"k","limit":"9/s"}`
 	atMost += strings.Repeat(" ", httpapi.MaxBody-len(atMost))
 	for path, listener := range map[string]string{"/v1/check": "http", "/v1/take": "http", "/v1/batch": "http", "/v1/reset": "admin"} {
-		if got := s.post(listener, path, atMost+" "); got.status != http.StatusRequestEntityTooLarge {
+		// A client that sends the body at once may see its connection break before it
+		// reads the answer.
+		if got := s.do("POST", listener, path, atMost+" ", []string{"Expect", "100-continue"}); got.status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: status %d for a byte too many", path, got.status)
 		}
 	}

@@ -149,7 +149,7 @@ func (r *running) do(method, name, path, body string, header []string) answer {
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Add(header[i], header[i+1])
 	}
-	return send(r.t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, request)
+	return send(r.t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: patience}}, request)
 }
 
 // send makes a request without following redirects.
