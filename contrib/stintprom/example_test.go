@@ -17,7 +17,7 @@ import (
 )
 
 // One Metrics serves a whole program: its limiters, its stores and its clients.
-func Example() {
+func ExampleNew() {
 	registry := prometheus.NewRegistry()
 	limiter, err := newLimiter(registry)
 	if err != nil {
