@@ -20,8 +20,8 @@ const MaxKey = 4096
 // Claim is one part of a request: a key, a limit and a cost.
 type Claim struct {
 	// Key names the user, address or other identity whose use is counted. It
-	// has 1 to [MaxKey] bytes, of any value. [JoinKey] makes a key of several parts. Limits of
-	// different scope never share state, even under the same key.
+	// has 1 to [MaxKey] bytes, of any value. [JoinKey] makes a key of several
+	// parts. Limits of different scope never share state, even under the same key.
 	Key string
 	// Limit is what is allowed. The zero Limit is an error.
 	Limit Limit
@@ -29,8 +29,8 @@ type Claim struct {
 	// peeks: it is always allowed and charges nothing. A cost below zero
 	// refunds. [Forget] drops the state.
 	Cost int64
-	// Extra asks for up to this many units beside Cost, as far as they are
-	// there. [Decision.Granted] is the number granted. 0 to [MaxCost].
+	// Extra asks for up to this many units in addition to Cost, as far as they
+	// are available. [Decision.Granted] is the number granted. 0 to [MaxCost].
 	Extra int64
 	// At is, for a refund, the [Decision.At] of the charge, in microseconds
 	// since the Unix epoch. Zero means now.

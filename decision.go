@@ -10,8 +10,8 @@ import (
 const Never = time.Duration(math.MaxInt64)
 
 // Decision is the answer to a claim. Durations are whole microseconds and
-// count from the caller's now. The zero Decision, as beside an error, allows
-// nothing.
+// count from the decision. The zero Decision allows nothing; it is what
+// a call returns with an error.
 type Decision struct {
 	Allowed  bool // false: nothing was charged
 	Degraded bool // decided without the store

@@ -23,7 +23,7 @@ type Limiter struct {
 	clock   Clock    // nil: the system's clock
 	waiting *waiting // shared with the copies that differ only in their policy
 
-	observed *observed // is the taker, too; nil: nothing is observed
+	observed *observed // also the taker; nil without an observer
 }
 
 // limiterNamespace is the first part of the scope of every limiter's limits.
@@ -154,8 +154,8 @@ func (l *Limiter) withPolicy(p Policy, local *Local) *Limiter {
 	})
 }
 
-// with returns a copy of the limiter with a change, which is applied twice if the
-// limiter has an observer: to the copy and to the plain limiter in it.
+// with returns a copy of the limiter after change. If the limiter has an observer, with
+// applies change to the copy and to the plain limiter in it.
 func (l *Limiter) with(change func(*Limiter)) *Limiter {
 	c := l.plainWith(change)
 	if l.observed != nil {
@@ -164,8 +164,8 @@ func (l *Limiter) with(change func(*Limiter)) *Limiter {
 	return c
 }
 
-// plainWith is with, without the observer. The copy has a pool of its own, because
-// the buffers in the pool hold the claims.
+// plainWith is with for a copy without the observer. The copy has a pool of its own,
+// because the buffers in the pool hold the claims.
 func (l *Limiter) plainWith(change func(*Limiter)) *Limiter {
 	c := &Limiter{name: l.name, shapes: l.shapes, most: l.most, clock: l.clock, waiting: l.waiting}
 	c.all.store, c.all.claims, c.all.keyOf = l.all.store, slices.Clone(l.all.claims), l.all.keyOf

@@ -7,9 +7,9 @@ import (
 )
 
 // observed does the operations of a limiter that has an observer. plain is the same
-// limiter without one: each operation runs there, so that the attempts and the refunds of
-// a wait are not reported one by one, and the limiter without an observer has no other
-// path than before.
+// limiter without one, and each operation runs there. The attempts and the refunds of a
+// wait are therefore not reported one by one, and a limiter without an observer does no
+// work for observers.
 type observed struct {
 	observer Observer
 	plain    *Limiter
@@ -32,7 +32,7 @@ func (l *Limiter) WithObserver(o Observer) *Limiter {
 	return c
 }
 
-// observe has a new limiter report to the observer. plain is the same limiter.
+// observe sets the observer of a new limiter. plain is the same limiter without one.
 func (l *Limiter) observe(o Observer, plain *Limiter) {
 	l.observed = &observed{o, plain}
 	l.taker = l.observed

@@ -30,7 +30,7 @@ type batch struct {
 // the clock.
 func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) error {
 	if claims, _ := Sizes(groups); claims != len(out) {
-		return invalid(groupcall.WrongRoom(claims, len(out)))
+		return invalid(groupcall.WrongLength(claims, len(out)))
 	}
 	if !m.made() {
 		return errNoMemory

@@ -101,8 +101,8 @@ func (o *Options) http() httplimit.Options {
 	return h
 }
 
-// attributes returns by in the terms of HTTP: the method of a call is the path of its
-// request, whose own method is always POST.
+// attributes returns the attributes by their names in HTTP. The method of a call is the
+// path of its request; the method of that request is always POST.
 func attributes(by []string) []string {
 	named := slices.Clone(by)
 	for i, name := range named {
@@ -113,8 +113,8 @@ func attributes(by []string) []string {
 	return named
 }
 
-// standIn returns a function for which the attributes apply, if key is not nil: the
-// counter of HTTP requests then checks the options as if it had the key.
+// standIn returns a function in place of a key function, and nil for nil. The counter of
+// HTTP requests needs one to check the options; this one returns "", so By applies.
 func standIn(key func(c *Call) (string, error)) func(*httplimit.Request) (string, error) {
 	if key == nil {
 		return nil

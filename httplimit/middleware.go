@@ -172,8 +172,8 @@ func (m *Middleware) passesDenial(w http.ResponseWriter, r *http.Request, a Answ
 	return m.askOnDenied(w, r, a)
 }
 
-// askOnDenied calls the hook. If the request passes, its response is none of a denial, and
-// may be cached and repeated. (The hook's pointer moves a to the heap, which would cost
+// askOnDenied calls the hook. If the request passes, its response is not that of a denial,
+// and may be cached and repeated. (The hook's pointer moves a to the heap, which would cost
 // passesDenial an allocation without a hook too.)
 func (m *Middleware) askOnDenied(w http.ResponseWriter, r *http.Request, a Answer) bool {
 	h := w.Header()

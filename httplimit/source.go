@@ -37,7 +37,7 @@ func ParseSource(text string) (Source, error) {
 	if !ok {
 		known := "use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
 		if near, ok := nearest(text, sourceKinds[:1]); ok {
-			known = fmt.Sprintf("did you mean %q? Else %s", near, known)
+			known = fmt.Sprintf("did you mean %q? Otherwise %s", near, known)
 		}
 		return s, fmt.Errorf("%.100q is no source of an identity (%s)", text, known)
 	}
@@ -134,7 +134,7 @@ func ValidateAttribute(name string) error {
 	}
 	known := "use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
 	if near, ok := nearest(name, plainAttributes[:]); ok {
-		known = fmt.Sprintf("did you mean %q? Else %s", near, known)
+		known = fmt.Sprintf("did you mean %q? Otherwise %s", near, known)
 	}
 	return fmt.Errorf("%.100q is no attribute of a request (%s)", name, known)
 }

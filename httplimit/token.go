@@ -31,7 +31,7 @@ var errNoTokens = errors.New("no token can be verified (set Tokens to a verifier
 type token struct {
 	claims  map[string]any // nil if err is not nil
 	err     error          // the token gives no claims
-	refused error          // servers read the place of the token differently
+	refused error          // the request is ambiguous: servers would read different tokens
 }
 
 // noToken is the token of requests without one.

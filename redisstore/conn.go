@@ -14,7 +14,7 @@ import (
 type conn struct {
 	addr   string
 	client rueidis.Client
-	lent   bool // the client is Options.Client, so its connections stay open
+	shared bool // the client is Options.Client, so its connections stay open
 
 	use    sync.RWMutex // read-held by calls
 	closed bool         // guarded by use
@@ -115,7 +115,7 @@ func (c *conn) close() {
 	c.use.Lock()
 	c.closed = true
 	c.use.Unlock()
-	if c.client != nil && !c.lent {
+	if c.client != nil && !c.shared {
 		c.client.Close()
 	}
 	c.cut()

@@ -61,7 +61,7 @@ func (n *node) prepare(c *conn) error {
 	late := time.AfterFunc(d.opts.Timeout, c.cut)
 	var err error
 	if d.opts.Client != nil {
-		err = n.lend(c)
+		err = n.useSharedClient(c)
 	} else {
 		c.client, err = rueidis.NewClient(d.clientOption(c, d.opts.DB, d.serverLogin, &d.login))
 	}

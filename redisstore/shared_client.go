@@ -37,8 +37,8 @@ func (o *Options) adoptClient() error {
 	return nil
 }
 
-// addrsOf returns the servers that a client is connected to: on a Cluster all, behind
-// sentinels the master.
+// addrsOf returns the servers that a client is connected to: all servers of a Cluster, or
+// the master behind sentinels.
 func addrsOf(client rueidis.Client) (addrs []string) {
 	for addr := range client.Nodes() {
 		addrs = append(addrs, addr)
@@ -47,22 +47,22 @@ func addrsOf(client rueidis.Client) (addrs []string) {
 	return addrs
 }
 
-// newLent returns the node of a client that is not of a Cluster. Behind sentinels the
-// client itself changes to another master, so the address is only for messages.
-func newLent(d *dialer) *node {
+// newSharedNode returns the node of an Options.Client without a Cluster. Behind sentinels
+// the client itself changes to another master, so the address is only for messages.
+func newSharedNode(d *dialer) *node {
 	return &node{dialer: d, resolve: func(context.Context) (string, error) {
 		return strings.Join(addrsOf(d.opts.Client), ","), nil
 	}}
 }
 
-// lend sets the client of a conn to Options.Client, or on a Cluster to its part for one
-// server.
-func (n *node) lend(c *conn) error {
-	c.client, c.lent = n.dialer.opts.Client, true
+// useSharedClient sets the client of a conn to Options.Client, or on a Cluster to the part
+// of it for one server.
+func (n *node) useSharedClient(c *conn) error {
+	c.client, c.shared = n.dialer.opts.Client, true
 	if n.cluster == nil {
 		return nil
 	}
-	if n.cluster.hasSlots(n) { // or probeKey would search all names in vain
+	if n.cluster.hasSlots(n) { // without slots, probeKey would try all its names in vain
 		n.introduce(c.ctx, n.probeKey())
 	}
 	part := n.dialer.opts.Client.Nodes()[c.addr]
@@ -78,6 +78,6 @@ func (n *node) lend(c *conn) error {
 // read of a key that the server has, or is about to get, redirects the client too.
 func (n *node) introduce(ctx context.Context, key string) {
 	if client := n.dialer.opts.Client; client != nil && client.Nodes()[n.name] == nil {
-		_ = client.Do(ctx, client.B().Strlen().Key(key).Build()).Error() // if it fails, the client may not know the server
+		_ = client.Do(ctx, client.B().Strlen().Key(key).Build()).Error() // after an error the next connection tries again
 	}
 }

@@ -39,7 +39,7 @@ func (t *topology) connect(ctx context.Context) {
 		t.slots = newSlotMap(ctx, d)
 		return
 	case d.opts.Client != nil:
-		t.one = newLent(d)
+		t.one = newSharedNode(d)
 	case topology == Sentinel:
 		t.one = newWatched(ctx, d)
 	default:

@@ -10,8 +10,8 @@ import (
 type Change struct {
 	Key   string
 	Value []byte // nil: delete the value
-	// Expires is when the key is as if never used. From then on the store may delete
-	// the value, and need not: a value that lives longer does no harm.
+	// Expires is the time from which the key is as if never used. The store may delete
+	// the value then. It need not: a value that lives longer does no harm.
 	Expires time.Time
 }
 

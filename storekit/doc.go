@@ -6,8 +6,8 @@
 //
 // # A store over a database
 //
-// [Decide] is the decision of a store without the store: a pure function from groups,
-// the stored values of their keys and the time to decisions and the values to store.
+// [Decide] makes the decisions of a store. It is a pure function: it takes groups, the
+// stored values of their keys and the time, and returns decisions and the values to store.
 // The store loads the values of [Keys], calls Decide, and saves the changes, all in one
 // atomic step: under a lock, in a transaction, or by compare-and-swap with a retry. A
 // value holds the states of all limits of one key, so most groups need a single value.
@@ -21,8 +21,8 @@
 // # A store around another
 //
 // A store that wraps another has a method Unwrap; see [Wrapper] and [Layers].
-// [PartErrors] reads the error of the store below, and [CloneGroups] copies groups whose
-// claims are to be changed.
+// [PartErrors] reads the error of the store below, and [MapClaims] copies groups and
+// changes their claims.
 //
 // # What a store can do beyond deciding
 //

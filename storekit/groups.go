@@ -55,7 +55,7 @@ func EachGroup(groups []stint.Group, out []stint.Decision, decide func(group []s
 // number of claims, or nil.
 func CheckOut(groups []stint.Group, out []stint.Decision) error {
 	if claims, _ := stint.Sizes(groups); claims != len(out) {
-		problem, mend := groupcall.WrongRoom(claims, len(out))
+		problem, mend := groupcall.WrongLength(claims, len(out))
 		return &stint.Error{Code: stint.CodeInvalid, Problem: problem, Mend: mend}
 	}
 	return nil

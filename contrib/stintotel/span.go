@@ -14,15 +14,15 @@ import (
 // have spans of other observers on top of it.
 type spanKey struct{ of *Telemetry }
 
-// begun is a span and the kind of event that it was begun for.
+// begun is a span and the kind of the event that began it.
 type begun struct {
 	trace.Span
 
 	kind stint.EventKind
 }
 
-// startSpan begins the span of an event. Spans are named for what the program named, so
-// there are as many names as limiters, stores and dependencies.
+// startSpan begins the span of an event. The name of a span has the name of the limiter,
+// store or dependency, so the number of span names is bounded by theirs.
 func (t *Telemetry) startSpan(ctx context.Context, e *stint.Event) context.Context {
 	name := bounded(&t.names, e.Name)
 	var attributes []attribute.KeyValue
@@ -44,8 +44,8 @@ func (t *Telemetry) startSpan(ctx context.Context, e *stint.Event) context.Conte
 	return context.WithValue(ctx, spanKey{t}, begun{span, e.Kind})              //nolint:spancheck // as above
 }
 
-// endSpan ends the span of an event. A refusal ends the attempt that it refused; before an
-// attempt was begun, it is an event of the request's span.
+// endSpan ends the span of an event. A refusal ends the span of its attempt. If no attempt
+// began, the refusal becomes an event of the request's span.
 func (t *Telemetry) endSpan(ctx context.Context, result string, e *stint.Event) {
 	span, ok := ctx.Value(spanKey{t}).(begun)
 	refusal := e.Kind == stint.EventRefusal

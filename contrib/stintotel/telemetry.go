@@ -90,8 +90,8 @@ func New(o Options) (*Telemetry, error) {
 	return t, errors.Join(errs...)
 }
 
-// buckets returns the bounds of 16 buckets in seconds. From a microsecond each is four
-// times the one before, and from a millisecond twice.
+// buckets returns the bounds of 16 buckets in seconds. Each bound is twice the one before,
+// or four times if the first is below a millisecond.
 func buckets(first float64) (bounds []float64) {
 	factor := 2.0
 	if first < 1e-3 {

@@ -4,8 +4,7 @@
 // guards, stores and the Chains of clients. Call WatchStore for each store and
 // WatchClient for each client, to export their current state at each scrape.
 //
-// It promises that servers and requests choose no label value: limiters, stores and
-// dependencies are named by the program, and results and kinds of errors come from small
-// sets. Of each kind of name the first 1,000 have series of their own, and all further
+// It promises that servers and requests choose no label value: the program names limiters,
+// stores and dependencies, and results and kinds of errors come from small sets. Of each kind of name the first 1,000 have series of their own, and all further
 // ones count as "_other". No metric has a key.
 package stintprom

@@ -62,9 +62,9 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_" + name, Help: help}, labels)
 }
 
-// histogram returns a histogram of 16 buckets, of which the first ends at the given
-// number of seconds. Below a millisecond each is four times the one before, and twice
-// from there on.
+// histogram returns a histogram of 16 buckets. The first ends at the given number of
+// seconds. Each bound is twice the one before, or four times if the first is below a
+// millisecond.
 func histogram(name, help string, first float64, labels ...string) *prometheus.HistogramVec {
 	factor := 2.0
 	if first < 1e-3 {

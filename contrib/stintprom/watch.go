@@ -16,8 +16,8 @@ import (
 	"github.com/stintdev/stint/storekit"
 )
 
-// source is something whose state is read at each scrape. label is the label that has its
-// name.
+// source names a store or a client whose state is read at each scrape, and the label that
+// has the name.
 type source struct{ label, name string }
 
 // WatchStore exports the metrics of a store and of the stores below it, such as a lease

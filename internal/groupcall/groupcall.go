@@ -1,8 +1,8 @@
 // Package groupcall has what every store needs for a call of TakeGroups: the errors of its
 // parts, and the check of the length of out.
 //
-// The memory store and package storekit both use it. It knows no claims, because the root
-// package imports it; storekit exports it for the types of the root.
+// The memory store and package storekit both use it. It has no types of claims, because the
+// root package imports it; storekit exports it for the types of the root.
 package groupcall
 
 import "fmt"
@@ -23,8 +23,8 @@ func (e *Errors) Set(part int, parts func() int, err error) {
 	(*e)[part] = err
 }
 
-// WrongRoom returns what is wrong with a number of decisions that is not that of the
-// claims, and what to do about it.
-func WrongRoom(claims, decisions int) (problem, mend string) {
+// WrongLength returns the problem of an out whose length is not the number of claims, and
+// how to mend it.
+func WrongLength(claims, decisions int) (problem, mend string) {
 	return fmt.Sprintf("out: has room for %d decisions, and there are %d claims", decisions, claims), "pass one for each claim"
 }

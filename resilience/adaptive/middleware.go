@@ -21,7 +21,7 @@ type Middleware struct {
 // clients which send slowly do not look like load.
 //
 // A request frees its place when the handler returns, or when the connection becomes a
-// WebSocket or a stream of events. Responses of 503 and 504 are [Failures], and so are
+// WebSocket or a stream of events. Responses of 503 and 504 are failures ([Failure]), and so are
 // responses after the deadline of the request's context. Requests whose client has left,
 // and those passed to [Ignore], are [Ignored].
 func (m Middleware) Wrap(next http.Handler) http.Handler {

@@ -9,8 +9,8 @@ import (
 
 // Transport is an [http.RoundTripper] that sends requests through a [Gate], such as a
 // [Throttle]. Without a Gate it sends every request. A request frees its place when the
-// response begins. Responses of 429, 503 and 504 are [Failures], and so are errors, unless
-// the caller gave up. Put Transport around a transport with a breaker, not below one: the
+// response begins. Responses of 429, 503 and 504 are failures ([Failure]), and so are
+// errors, unless the caller gave up. Put Transport around a transport with a breaker, not below one: the
 // breaker would count shed requests as failures. Do not change it once it is in use.
 type Transport struct {
 	Gate Gate

@@ -11,10 +11,10 @@ import (
 )
 
 // Transport is an [http.RoundTripper] that sends the time left to the server. A nil
-// Transport and the zero value send the time until the context's deadline, or the time in the request's headers
-// if that is less, as in a request that is passed on. Put it below the transport that
-// retries, so that each attempt carries the time left by then. It is safe for concurrent
-// use; do not change it once it is in use.
+// Transport and the zero value send the time until the context's deadline, or the time in
+// the request's headers if that is less, as in a request that is passed on. Put it below
+// the transport that retries, so that each attempt carries the time left by then. It is
+// safe for concurrent use; do not change it once it is in use.
 type Transport struct {
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper

@@ -15,7 +15,8 @@ import (
 // and closes it. If the context then ends during the wait, the caller gets that response,
 // and a body that was longer or slower is cut off with an error.
 //
-// A nil Transport is the zero value. It is safe for concurrent use; do not change it once it is in use.
+// A nil Transport behaves like the zero value. It is safe for concurrent use; do not change
+// it once it is in use.
 type Transport struct {
 	// Base makes each attempt. Defaults to http.DefaultTransport.
 	Base http.RoundTripper

@@ -59,7 +59,7 @@ type Decider struct {
 	options Options
 	works   sync.Pool // of *work
 
-	changing sync.Mutex // held by those who change inForce
+	changing sync.Mutex // held while inForce changes
 	inForce  atomic.Pointer[inForce]
 }
 

@@ -111,5 +111,5 @@ rules:
 	_, err = rulelimit.New(set, stint.NewMemory(stint.MemoryOptions{}), rulelimit.Options{})
 	fmt.Println(err)
 	// Output:
-	// rules.yaml:4:10: "heder:x-tenant" is no attribute of a request (did you mean "header:x-tenant"? Else use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM); give Options.Attributes a function for an attribute that the program knows
+	// rules.yaml:4:10: "heder:x-tenant" is no attribute of a request (did you mean "header:x-tenant"? Otherwise use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM); give Options.Attributes a function for an attribute that the program knows
 }

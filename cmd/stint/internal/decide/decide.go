@@ -1,11 +1,11 @@
 // Package decide turns the checks and takes of one request into one call to the store,
 // and the decisions of the store into answers.
 //
-// Every surface uses it whose callers send attributes or limits: the check API, gRPC and
+// The surfaces whose callers send attributes or limits use it: the check API, gRPC and
 // RESP. (The gateway and forward auth decide requests over HTTP, by package rulelimit.) A
 // surface translates its messages into plain values, adds them to a [Batch], and writes
-// the answers in its own form. Bounds that hold whatever the surface is, and the mark that
-// keeps the limits of callers apart from those of rules, are applied here.
+// the answers in its own form. The package applies the bounds that all surfaces share, and
+// the mark that keeps the limits of callers apart from those of rules.
 //
 // The package promises that one rule set decides all checks of a batch, that an invalid
 // item fails only itself, and that every decision is reported once.

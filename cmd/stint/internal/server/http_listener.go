@@ -157,8 +157,8 @@ func (s *Server) newRequestDecider(of metrics.Surface) httplimit.Decider {
 	return &requestDecider{rules: s.rules, surface: of}
 }
 
-// requestDecider decides HTTP requests by the rules in force, and measures the decisions
-// as those of a surface.
+// requestDecider decides HTTP requests by the rules in force, and counts the decisions in
+// the metrics of one surface.
 type requestDecider struct {
 	rules   *rules
 	surface metrics.Surface
