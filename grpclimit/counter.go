@@ -63,7 +63,7 @@ func NewCounter[L httplimit.Limiter](limiter L, o Options) (*Counter, error) {
 	return c, nil
 }
 
-var errNotMade = &stint.Error{Problem: "the part of grpclimit is nil or a zero value", Mend: "make it with its constructor, and look at the error"}
+var errNotMade = &stint.Error{Problem: "grpclimit: the server, client or counter is nil or a zero value", Mend: "make it with its constructor, and look at the error"}
 
 // Decide counts the call. A leaky bucket denies a call that it would delay past the
 // deadline of ctx, and does not charge it.

@@ -26,7 +26,7 @@ const storeRetry = time.Second
 // with the reason if the call is at fault; UNAUTHENTICATED for
 // [httplimit.ErrInvalidToken]; CANCELED or DEADLINE_EXCEEDED if its
 // context ended; UNAVAILABLE with RetryInfo if the store failed or the time ran out;
-// else INTERNAL. UNAVAILABLE and INTERNAL do not contain the cause, because it may
+// INTERNAL otherwise. UNAVAILABLE and INTERNAL do not contain the cause, because it may
 // name internal hosts. If err is already a gRPC status, ErrorStatus returns it
 // unchanged.
 func ErrorStatus(err error) *status.Status {

@@ -94,9 +94,9 @@ func (o *Options) refuseCounting() error {
 // http returns the options of the counter of HTTP requests that counts the calls.
 func (o *Options) http() httplimit.Options {
 	h := httplimit.Options{IPv6Prefix: o.IPv6Prefix, Dialect: o.Dialect, Jitter: o.Jitter}
-	h.By, h.Key = attributes(o.By), standIn(o.Key)
+	h.By, h.Key = attributes(o.By), emptyKeyFunc(o.Key)
 	for _, p := range o.Parts {
-		h.Parts = append(h.Parts, httplimit.Part{By: attributes(p.By), Key: standIn(p.Key)})
+		h.Parts = append(h.Parts, httplimit.Part{By: attributes(p.By), Key: emptyKeyFunc(p.Key)})
 	}
 	return h
 }
@@ -113,9 +113,9 @@ func attributes(by []string) []string {
 	return named
 }
 
-// standIn returns a function in place of a key function, and nil for nil. The counter of
-// HTTP requests needs one to check the options; this one returns "", so By applies.
-func standIn(key func(c *Call) (string, error)) func(*httplimit.Request) (string, error) {
+// emptyKeyFunc returns a function in place of a key function, and nil for nil. The counter
+// of HTTP requests needs one to check the options. This one returns "", so By applies.
+func emptyKeyFunc(key func(c *Call) (string, error)) func(*httplimit.Request) (string, error) {
 	if key == nil {
 		return nil
 	}

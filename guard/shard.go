@@ -247,10 +247,10 @@ func (s *shards) changed(sh *shard, c breaker.Change) {
 	}
 	if o := s.guard.options.Observer; o != nil {
 		o.Observe(context.Background(), stint.Event{
-			Kind: stint.EventBreaker, Name: layer, Shard: sh.name, From: word(c.From), Result: word(c.To), Reason: word(c.Reason),
+			Kind: stint.EventBreaker, Name: layer, Shard: sh.name, From: snakeCase(c.From), Result: snakeCase(c.To), Reason: snakeCase(c.Reason),
 		})
 	}
 }
 
-// word returns the text of a state or a reason as one word: "half_open".
-func word(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }
+// snakeCase returns the text of a state or a reason in snake case, such as "half_open".
+func snakeCase(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }

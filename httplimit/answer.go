@@ -20,9 +20,9 @@ type Policy struct {
 	Exceeded bool
 }
 
-// PolicyName returns the name of a limit for clients: the id of its rule if alone,
-// that is if the rule has no other limit; else "rule/limit". A limit without a rule
-// goes by its own name.
+// PolicyName returns the name of a limit for clients. It is "rule/limit", or the id of
+// the rule if alone, that is if the rule has no other limit. A limit without a rule has
+// its own name.
 func PolicyName(limit stint.Limit, alone bool) string {
 	switch {
 	case limit.Rule() == "":
@@ -62,8 +62,8 @@ type Answer struct {
 // Allowed reports whether the request may pass.
 func (a *Answer) Allowed() bool { return a.Status() == http.StatusOK }
 
-// Status returns the status code of the answer: 200 when the request may
-// pass, else 429, 403 or 503.
+// Status returns the status code of the answer: 200 when the request may pass, and 429,
+// 403 or 503 when it may not.
 func (a *Answer) Status() int {
 	switch {
 	case a.Listed:

@@ -14,7 +14,7 @@ type ForwardedBy uint8
 
 // The values of [ForwardedBy].
 const (
-	// EitherHeader reads X-Forwarded-For if the request has it, else Forwarded. It is
+	// EitherHeader reads X-Forwarded-For, or Forwarded if the request has none. It is
 	// safe behind proxies that write X-Forwarded-For, as nearly all do: a client's own
 	// Forwarded is then never read. It is not safe behind proxies that write only
 	// Forwarded, because a client could then send its own X-Forwarded-For. Use

@@ -78,7 +78,7 @@ func (c *Counter) name(limits []stint.Limit) {
 // made reports whether the counter came from NewCounter.
 func (c *Counter) made() bool { return c != nil && len(c.policies) > 0 }
 
-var errNotMade = &stint.Error{Problem: "the part of httplimit is nil or a zero value", Mend: "make it with its constructor, and look at the error"}
+var errNotMade = &stint.Error{Problem: "httplimit: the middleware or counter is nil or a zero value", Mend: "make it with its constructor, and look at the error"}
 
 // Decide counts the request. A leaky bucket denies a request that it would delay past the
 // deadline of ctx, and does not charge it.

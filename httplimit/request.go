@@ -117,7 +117,7 @@ func hostname(host string) string {
 }
 
 // Identity says how the api_key and the ip of requests are read. The zero value reads
-// the token of "Authorization: Bearer", else X-API-Key, and trusts no proxy. It must
+// the token of "Authorization: Bearer", then X-API-Key, and trusts no proxy. It must
 // not change once it is in use.
 //
 // An API key is only what a client claims; the handler must check whether the key

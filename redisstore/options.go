@@ -79,8 +79,8 @@ type Options struct {
 	// ServerName each server must have a certificate for the host in its address.
 	TLS *tls.Config
 	// Client, if not nil, is a client that the program has made. The store then makes no
-	// connections of its own, and no option of connections may be set beside it: neither
-	// Addrs nor any of those above. The client's mode tells the topology. The program
+	// connections of its own, and no option of connections may be set with it: neither
+	// Addrs nor any of the options above. The client's mode tells the topology. The program
 	// closes the client, after the store.
 	//
 	// All features work with any client of package rueidis: a single server, sentinels and

@@ -14,8 +14,8 @@ import (
 // have spans of other observers on top of it.
 type spanKey struct{ of *Telemetry }
 
-// begun is a span and the kind of the event that began it.
-type begun struct {
+// startedSpan is a span and the kind of the event that began it.
+type startedSpan struct {
 	trace.Span
 
 	kind stint.EventKind
@@ -41,13 +41,13 @@ func (t *Telemetry) startSpan(ctx context.Context, e *stint.Event) context.Conte
 		name = e.Kind.String() + " " + name
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attributes...)) //nolint:spancheck // endSpan ends it
-	return context.WithValue(ctx, spanKey{t}, begun{span, e.Kind})              //nolint:spancheck // as above
+	return context.WithValue(ctx, spanKey{t}, startedSpan{span, e.Kind})        //nolint:spancheck // as above
 }
 
 // endSpan ends the span of an event. A refusal ends the span of its attempt. If no attempt
 // began, the refusal becomes an event of the request's span.
 func (t *Telemetry) endSpan(ctx context.Context, result string, e *stint.Event) {
-	span, ok := ctx.Value(spanKey{t}).(begun)
+	span, ok := ctx.Value(spanKey{t}).(startedSpan)
 	refusal := e.Kind == stint.EventRefusal
 	switch {
 	case !ok || !span.IsRecording():

@@ -41,7 +41,7 @@ func (p *Chain) Metrics() []stint.Metric {
 	if p != nil && p.Breaker != nil {
 		current := p.Breaker.State()
 		for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled} {
-			sample := stint.Sample{Label: word(s)}
+			sample := stint.Sample{Label: snakeCase(s)}
 			if s == current {
 				sample.Value = 1
 			}
@@ -57,8 +57,8 @@ func (p *Chain) Metrics() []stint.Metric {
 	return []stint.Metric{state, limit, inUse, waiting}
 }
 
-// word returns a text as one word: "half_open".
-func word(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }
+// snakeCase returns the text of a state or a reason in snake case, such as "half_open".
+func snakeCase(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }
 
 // result names how a call or an attempt ended.
 func result(ctx context.Context, resp *http.Response, err error) string {

@@ -120,7 +120,7 @@ func (p *Chain) Policy(o retry.Options) (*retry.Policy, error) {
 			observe(s)
 		}
 		p.Observe(context.Background(), stint.Event{
-			Kind: stint.EventRetry, Attempt: s.Attempt, Took: s.Wait, Err: s.Err, Result: word(s.Stop),
+			Kind: stint.EventRetry, Attempt: s.Attempt, Took: s.Wait, Err: s.Err, Result: snakeCase(s.Stop),
 		})
 	}
 	if o.Budget != nil {

@@ -55,9 +55,9 @@ type Options struct {
 // guard applies them. A store that returns an error itself makes Decide return that
 // error.
 type Decider struct {
-	store   stint.Store
-	options Options
-	works   sync.Pool // of *work
+	store     stint.Store
+	options   Options
+	scratches sync.Pool // of *scratch
 
 	changing sync.Mutex // held while inForce changes
 	inForce  atomic.Pointer[inForce]
@@ -103,7 +103,7 @@ func newDecider(store stint.Store, o Options) (*Decider, error) {
 		return nil, err
 	}
 	d := &Decider{store: store, options: o}
-	d.works.New = func() any { return &work{attributes: attributes{own: o.Attributes}} }
+	d.scratches.New = func() any { return &scratch{attributes: attributes{own: o.Attributes}} }
 	return d, nil
 }
 
@@ -179,8 +179,8 @@ func (d *Decider) Middleware(o httplimit.Options) (*httplimit.Middleware, error)
 	return httplimit.New(d, o)
 }
 
-// work is the memory of one decision, which is pooled.
-type work struct {
+// scratch is the memory of one decision. A pool recycles it.
+type scratch struct {
 	attributes attributes
 	outcome    rule.Outcome
 }
@@ -195,7 +195,7 @@ func (d *Decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.A
 	if now.claims && r.Identity().Tokens == nil {
 		return none, &stint.Error{Problem: "rules read claims, and no token can be verified", Mend: "give the middleware the Identity of the decider"}
 	}
-	w := d.works.Get().(*work) //nolint:forcetypeassert // the pool holds nothing else
+	w := d.scratches.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
 	defer d.release(w)
 	var a rule.Attributes = r
 	if len(d.options.Attributes) > 0 {
@@ -216,11 +216,11 @@ func (d *Decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.A
 }
 
 // release returns the memory to the pool, without the data of the request.
-func (d *Decider) release(w *work) {
+func (d *Decider) release(w *scratch) {
 	clear(w.outcome.Hits)
 	w.outcome = rule.Outcome{Hits: w.outcome.Hits[:0]}
 	w.attributes.request = nil
-	d.works.Put(w)
+	d.scratches.Put(w)
 }
 
 // attributes are those of a request and of the program.

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait.
-const patience = 30 * time.Second
+// timeout bounds every wait.
+const timeout = 30 * time.Second
 
 const variable = "STINT_EXAMPLE_RUNS"
 
@@ -45,7 +45,7 @@ type Process struct {
 // test ends.
 func Start(t *testing.T, environment ...string) *Process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	p := &Process{cmd: exec.CommandContext(ctx, os.Args[0]), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), append(environment, variable+"=1")...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output

@@ -81,8 +81,8 @@ func (c *conn) limit(q quota) (stint.Limit, error) {
 	return limit, err
 }
 
-// appendDecision writes the five integers of redis-cell: 1 if the request is limited,
-// else 0; the limit; the remaining requests; the seconds until a retry (−1 if the
+// appendDecision writes the five integers of redis-cell: 1 if the request is limited
+// and 0 if not; the limit; the remaining requests; the seconds until a retry (−1 if the
 // request was allowed, or no wait helps); and the seconds until the key is as if never
 // used. Remaining is −1 in a degraded decision, because it is unknown.
 func appendDecision(out []byte, d *stint.Decision) []byte {
