@@ -15,7 +15,7 @@ import (
 	"github.com/stintdev/stint/storekit"
 )
 
-// Options configure a [Store]. The zero value configures it as stint serve does by
+// Options configures a [Store]. The zero value configures it as stint serve does by
 // default.
 type Options struct {
 	// Guard configures the deadline of calls, the circuit breakers, and the decisions

@@ -37,7 +37,7 @@ const (
 	Sentinel
 )
 
-// Options configure a store: the servers and the way to connect to them. [ParseURL]
+// Options configures a store: the servers and the way to connect to them. [ParseURL]
 // makes them from a URL. Only Addrs is required, or Client in place of it.
 type Options struct {
 	Topology Topology

@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// Options configure the guard and the leases, and say whether Open waits for a server. The
-// zero value is what stint serve uses by default, and does not wait.
+// Options configures the guard and the leases, and says whether Open waits for a server.
+// The zero value is what stint serve uses by default, and does not wait.
 type Options = layered.Options
 
 // Open opens the store at a URL of any form that [redisstore.ParseURL] reads: redis://,

@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint/remotestore"
 )
 
-// Options configure the guard and the leases, and say whether Open waits for the server.
+// Options configures the guard and the leases, and says whether Open waits for the server.
 // The zero value is what stint serve uses by default, and does not wait. A Stint server
 // does not count the programs that use it: set Guard.Nodes where claims have the failure
 // policy [github.com/stintdev/stint.FailLocal].

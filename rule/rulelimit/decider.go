@@ -16,7 +16,7 @@ import (
 	"github.com/stintdev/stint/storekit"
 )
 
-// Options configure a [Decider]. The zero value is ready for use.
+// Options configures a [Decider]. The zero value is ready for use.
 type Options struct {
 	// Identity says how the clients of requests are identified. Rules are checked
 	// against it, and [Decider.Middleware] uses it. A program with a middleware of its

@@ -22,7 +22,7 @@ import (
 	"github.com/stintdev/stint/storekit"
 )
 
-// Options configure a [Decider].
+// Options configures a [Decider].
 type Options struct {
 	// Store makes the decisions; required.
 	Store stint.Store

@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint/internal/boundedcache"
 )
 
-// Options configure a [Service].
+// Options configures a [Service].
 type Options struct {
 	// Dir is the directory of the configuration files.
 	Dir string

@@ -32,7 +32,7 @@ const (
 	maxMessageSlots = 4096   // entries of columns that a pooled batch keeps
 )
 
-// Options configure a [Service].
+// Options configures a [Service].
 type Options struct {
 	// Decider makes the decisions; required.
 	Decider *decide.Decider

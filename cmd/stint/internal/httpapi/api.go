@@ -25,7 +25,7 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Options configure an [API]. All fields but Token are required.
+// Options configures an [API]. All fields but Token are required.
 type Options struct {
 	Decider *decide.Decider // decides /v1/check, /v1/take and the like
 	Auth    *ForwardAuth

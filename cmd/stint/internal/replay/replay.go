@@ -14,7 +14,7 @@ import (
 // DefaultReorder is the reorder window that the command uses.
 const DefaultReorder = 60 * time.Second
 
-// Options configure a replay. Set either Rules, or Limit and By.
+// Options configures a replay. Set either Rules, or Limit and By.
 type Options struct {
 	// Rules decide each event by its attributes.
 	Rules *rule.Set

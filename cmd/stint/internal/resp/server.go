@@ -25,7 +25,7 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Options configure a [Server].
+// Options configures a [Server].
 type Options struct {
 	// Decider makes the decisions; required.
 	Decider *decide.Decider

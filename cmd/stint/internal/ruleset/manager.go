@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Options configure a [Manager]. Source and OnSet are required.
+// Options configures a [Manager]. Source and OnSet are required.
 type Options struct {
 	Source Source
 	// CopyDir is a folder for a copy of the last version in force. A node starts
