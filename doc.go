@@ -51,11 +51,11 @@
 //
 // [NewMemory] keeps counts in this process. Stores of other packages share them
 // between processes: redisstore in Redis or Valkey, remotestore in a Stint server.
-// Such stores can fail. Functions redisopen.Open and remoteopen.Open put package guard
-// around them, which bounds the time of each call, and decides by a policy while the
-// store fails. [Limiter.With] sets that policy, which is by default to allow, and the
-// consistency: package lease, around the guard, decides hot keys locally, from units
-// fetched ahead. Package layered does the same for any store. Package storekit
+// Such stores can fail. The functions redisopen.Open and remoteopen.Open put package
+// guard around them: it bounds the time of each call, and decides by a policy while the
+// store fails. The default policy allows; [Limiter.With] sets another one. With also
+// sets the consistency: package lease, around the guard, decides hot keys locally, from
+// units fetched ahead. Package layered puts both around any store. Package storekit
 // helps to write a store of your own, and storetest tests it.
 //
 // # Around a limiter

@@ -253,4 +253,6 @@ func (s *shards) changed(sh *shard, c breaker.Change) {
 }
 
 // snakeCase returns the text of a state or a reason in snake case, such as "half_open".
-func snakeCase(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }
+func snakeCase(s fmt.Stringer) string {
+	return strings.NewReplacer("-", "_", " ", "_").Replace(s.String())
+}

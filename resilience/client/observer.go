@@ -58,7 +58,9 @@ func (p *Chain) Metrics() []stint.Metric {
 }
 
 // snakeCase returns the text of a state or a reason in snake case, such as "half_open".
-func snakeCase(s fmt.Stringer) string { return strings.NewReplacer("-", "_", " ", "_").Replace(s.String()) }
+func snakeCase(s fmt.Stringer) string {
+	return strings.NewReplacer("-", "_", " ", "_").Replace(s.String())
+}
 
 // result names how a call or an attempt ended.
 func result(ctx context.Context, resp *http.Response, err error) string {
