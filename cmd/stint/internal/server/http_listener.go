@@ -167,7 +167,9 @@ type requestDecider struct {
 // Decide implements [httplimit.Decider].
 func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
 	started := time.Now()
-	answer, err := d.rules.current.Load().decider.Decide(ctx, r)
+	v := d.rules.current.Load()
+	d.rules.warnRequests(v)
+	answer, err := v.decider.Decide(ctx, r)
 	d.rules.metrics.ObserveDecisions(d.surface, d.surface, &decide.Report{Took: time.Since(started), Checks: 1})
 	return answer, err
 }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
@@ -30,6 +33,7 @@ type rules struct {
 	log     *slog.Logger
 	manager *ruleset.Manager
 	builtin bool // there is no rule source
+	gateway bool // there is a gateway
 	loaded  bool // the first version is in force
 	current atomic.Pointer[version]
 	sample  *impact.Sample // nil if no sample is kept
@@ -46,6 +50,7 @@ type version struct {
 	sample   *impact.Sample  // nil if no sample is kept
 	headers  map[string]bool // canonical names of the headers that the rules read
 	decider  *rulelimit.Decider
+	warned   sync.Once // of warnRequests
 }
 
 // RuleSet implements [decide.Rules].
@@ -61,7 +66,7 @@ func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 
 // newRules loads the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
-	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
+	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, gateway: config.Gateway != "", pathEncoding: config.PathEncoding}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
@@ -122,6 +127,9 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	}
 	r.metrics.RulesInForce(from.Number)
 	r.warn(set)
+	if r.gateway {
+		r.warnRequests(v)
+	}
 	if r.loaded {
 		r.metrics.RulesReloaded(true)
 		r.log.Info("rules reloaded", "version", from.Number, "rules", len(set.Rules()), "author", from.Author)
@@ -182,6 +190,33 @@ func (r *rules) warn(set *rule.Set) {
 	for _, w := range set.Warnings() {
 		r.log.Warn("rules: " + w.Error())
 	}
+}
+
+// mostWarnings bounds the lines of warnRequests.
+const mostWarnings = 10
+
+// warnRequests logs, once for each version, which rules read what no HTTP request has. The
+// gateway and forward auth count by ip in its place, or do not apply the rule. Such rules are
+// valid nevertheless, because callers of the check API may send any attribute. A server
+// without a gateway therefore warns only when forward auth decides a request.
+func (r *rules) warnRequests(v *version) {
+	v.warned.Do(func() {
+		problems := v.set.CheckAttributes(requestAttribute)
+		for _, p := range problems[:min(len(problems), mostWarnings)] {
+			r.log.Warn("rules: the gateway and forward auth cannot apply a rule as it is written: "+p.Error(), "problems", len(problems))
+		}
+	})
+}
+
+// requestAttribute returns an error for an attribute that no HTTP request has.
+func requestAttribute(name string) error {
+	switch {
+	case name == "tier":
+		return errors.New("no HTTP request has the attribute tier (give the tier an api_key_pattern)")
+	case strings.HasPrefix(name, "jwt:"):
+		return fmt.Errorf("%.100q: the server verifies no tokens (count by a header that a proxy sets from the verified token)", name)
+	}
+	return httplimit.ValidateAttribute(name)
 }
 
 // onError is called by the manager when it rejects a new version.
