@@ -28,16 +28,18 @@ type Options struct {
 	// in Keys.
 	Keys map[string]any
 	// KeyFunc, if not nil, returns the keys that Keys does not have; id is "" for
-	// tokens without an id. [ErrUnknownKey] means that there is no such key: the token
-	// is invalid. Any other error means that the keys cannot be read at the moment.
-	// KeyFunc is called for every such token; it must be safe for concurrent use and
-	// should cache what it fetches, unknown ids included.
+	// tokens without an id. [ErrUnknownKey] or a nil key means that there is no such
+	// key: the token is invalid. Any other error, and a key of a type that verifies
+	// nothing, means that the keys cannot be read at the moment. KeyFunc is called for
+	// every such token; it must be safe for concurrent use and should cache what it
+	// fetches, unknown ids included.
 	KeyFunc func(ctx context.Context, id string) (key any, err error)
 	// Algorithms, if not empty, are the only accepted ones, such as "RS256".
 	Algorithms []string
 	// Issuer and Audience, if not empty, must equal those of the token.
 	Issuer, Audience string
-	// Leeway is the clock difference that expiry checks tolerate. Defaults to 0.
+	// Leeway is the clock difference that expiry checks tolerate. Defaults to 0. A token
+	// without the claim "exp" never expires.
 	Leeway time.Duration
 	// Clock returns the current time for expiry checks. Defaults to time.Now.
 	Clock func() time.Time
@@ -87,7 +89,7 @@ func (o *Options) validate() error {
 	}
 	for id, key := range o.Keys {
 		if algorithms(key) == nil {
-			return fmt.Errorf("key %q is %T and verifies nothing (use a non-empty []byte, *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey)", id, key)
+			return unusable(id, key)
 		}
 	}
 	for _, name := range o.Algorithms {
@@ -121,13 +123,16 @@ func (v *Verifier) VerifyToken(ctx context.Context, token string) (map[string]an
 }
 
 // key returns the key of a token, if it verifies the token's algorithm. unread is the
-// error of KeyFunc.
+// error of KeyFunc, or that of a key of KeyFunc that verifies nothing.
 func (v *Verifier) key(ctx context.Context, token *jwt.Token) (key any, unread, err error) {
 	if _, ok := token.Header["crit"]; ok {
 		return nil, nil, errors.New("the token requires an extension that is not supported")
 	}
 	id, _ := token.Header["kid"].(string)
 	key, err = v.find(ctx, id)
+	if err == nil && algorithms(key) == nil {
+		err = unusable(id, key)
+	}
 	switch {
 	case errors.Is(err, ErrUnknownKey):
 		return nil, nil, err
@@ -144,12 +149,20 @@ func (v *Verifier) find(ctx context.Context, id string) (any, error) {
 		return key, nil
 	}
 	if v.options.KeyFunc != nil {
-		return v.options.KeyFunc(ctx, id)
+		key, err := v.options.KeyFunc(ctx, id)
+		if key == nil && err == nil {
+			err = ErrUnknownKey
+		}
+		return key, err
 	}
 	if key, ok := v.options.Keys[""]; ok {
 		return key, nil
 	}
 	return nil, ErrUnknownKey
+}
+
+func unusable(id string, key any) error {
+	return fmt.Errorf("key %.100q is %T and verifies nothing (use a non-empty []byte, *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey)", id, key)
 }
 
 // algorithms returns the algorithms that a key verifies, nil for an unusable key.

@@ -250,6 +250,11 @@ func TestKeysThatCannotBeReadAreNotTheClientsFault(t *testing.T) {
 		"keys that cannot be read": {nil, down, 503, stint.CodeUnavailable},
 		"a key that is not there":  {nil, ErrUnknownKey, 401, stint.CodeInternal},
 		"a key of another kind":    {&i.rsa.PublicKey, nil, 401, stint.CodeInternal},
+		"a private key":            {i.rsa, nil, 503, stint.CodeUnavailable},
+		"a key by value":           {i.rsa.PublicKey, nil, 503, stint.CodeUnavailable},
+		"an empty secret":          {[]byte{}, nil, 503, stint.CodeUnavailable},
+		"no key and no error":      {nil, nil, 401, stint.CodeInternal},
+		"a nil pointer":            {(*rsa.PublicKey)(nil), nil, 503, stint.CodeUnavailable},
 		"the key":                  {i.secret, nil, 200, 0},
 	} {
 		v := verifier(t, Options{KeyFunc: func(context.Context, string) (any, error) { return c.key, c.err }})
