@@ -95,6 +95,9 @@ func (o *Options) refuseCounting() error {
 func (o *Options) http() httplimit.Options {
 	h := httplimit.Options{IPv6Prefix: o.IPv6Prefix, Dialect: o.Dialect, Jitter: o.Jitter}
 	h.By, h.Key = attributes(o.By), emptyKeyFunc(o.Key)
+	if o.Parts != nil {
+		h.Parts = make([]httplimit.Part, 0, len(o.Parts)) // an empty list is an error there too
+	}
 	for _, p := range o.Parts {
 		h.Parts = append(h.Parts, httplimit.Part{By: attributes(p.By), Key: emptyKeyFunc(p.Key)})
 	}

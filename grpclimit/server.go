@@ -73,6 +73,9 @@ func newServer(d Decider, o *Options) (*Server, error) {
 }
 
 func checkDecider(d Decider, id *httplimit.Identity) error {
+	if f, ok := d.(DeciderFunc); ok && f == nil {
+		return errors.New("the decider is a nil function")
+	}
 	c, ok := d.(*Counter)
 	switch {
 	case !ok:

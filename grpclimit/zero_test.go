@@ -79,6 +79,7 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		"a jitter":                    {Options{Jitter: -1}, false, "jitter"},
 		"a dialect":                   {Options{Dialect: 9}, false, "dialect(9)"},
 		"parts of one limiter":        {Options{Parts: []Part{{}}}, false, "set By or Key"},
+		"an empty list of parts":      {Options{Parts: []Part{}}, false, "set By or Key"},
 		"a key of two limiters":       {Options{Key: key}, true, "set Parts"},
 		"no parts of two limiters":    {Options{}, true, "0 parts for 2 limiters"},
 		"a query of a part":           {Options{Parts: []Part{{}, {By: []string{"query:a"}}}}, true, "no query"},
@@ -137,9 +138,15 @@ func TestZeroValues(t *testing.T) {
 			t.Errorf("a client took a limiter that is %s", name)
 		}
 	}
-	for name, d := range map[string]Decider{"nil": nil, "a nil counter": (*Counter)(nil), "a zero counter": &Counter{}} {
+	for name, d := range map[string]Decider{"nil": nil, "a nil function": DeciderFunc(nil), "a nil counter": (*Counter)(nil), "a zero counter": &Counter{}} {
 		if _, err := New(d, Options{}); err == nil {
 			t.Errorf("%s was taken", name)
+		}
+		if d == nil {
+			continue // then calls alone are decided
+		}
+		if _, err := New(DeciderFunc(counting(t, fixed(t), Options{}).Decide), Options{MessageDecider: d}); err == nil {
+			t.Errorf("%s was taken for messages", name)
 		}
 	}
 	var call Call

@@ -106,8 +106,10 @@ func (a *Answer) retrySeconds() int64 {
 		return 0
 	}
 	if a.retry == 0 {
-		spread := int64(min(max(a.Jitter, 0), 1) * wait.Seconds())
-		a.retry = max(1, seconds(wait)) + rand.Int64N(spread+1)
+		a.retry = max(1, seconds(wait))
+		if a.Jitter > 0 { // false for NaN
+			a.retry += rand.Int64N(int64(min(a.Jitter, 1)*wait.Seconds()) + 1)
+		}
 	}
 	return a.retry
 }

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"maps"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -186,6 +187,7 @@ func TestJitterNeverShortensAndStaysInItsShare(t *testing.T) {
 		{100 * time.Second, 0, 100, 100, false},
 		{100 * time.Second, -1, 100, 100, false},
 		{100 * time.Second, 7, 100, 200, true},
+		{100 * time.Second, math.NaN(), 100, 100, false},
 	} {
 		seen := map[int64]bool{}
 		for range 1000 {

@@ -71,7 +71,7 @@ func newMiddleware(d Decider, o *Options) (*Middleware, error) {
 }
 
 func checkDecider(d Decider, id *Identity) error {
-	if d == nil {
+	if f, ok := d.(DeciderFunc); d == nil || ok && f == nil {
 		return errors.New("the decider is nil (use Limit for a limiter)")
 	}
 	c, ok := d.(*Counter)

@@ -140,7 +140,7 @@ func TestZeroValues(t *testing.T) {
 			t.Errorf("%s decided %+v, %v", name, a, err)
 		}
 	}
-	for name, d := range map[string]Decider{"nil": nil, "a nil counter": (*Counter)(nil), "a zero counter": &Counter{}} {
+	for name, d := range map[string]Decider{"nil": nil, "a nil function": DeciderFunc(nil), "a nil counter": (*Counter)(nil), "a zero counter": &Counter{}} {
 		if _, err := New(d, Options{}); err == nil {
 			t.Errorf("%s was taken", name)
 		}
