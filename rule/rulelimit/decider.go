@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,10 +171,13 @@ func (d *Decider) made() bool { return d != nil && d.store != nil }
 var errNotMade = &stint.Error{Problem: "rulelimit: the decider is nil or a zero value", Mend: "make it with New or Watch, and look at its error"}
 
 // Middleware returns a middleware that asks d. It is [httplimit.New] with the Identity of
-// the decider's options in place of that of o.
+// the decider's options. An Identity in o is an error: the rules are not checked against it.
 func (d *Decider) Middleware(o httplimit.Options) (*httplimit.Middleware, error) {
 	if !d.made() {
 		return nil, errNotMade
+	}
+	if !reflect.ValueOf(o.Identity).IsZero() {
+		return nil, errors.New("rulelimit: the middleware has an Identity of its own (set it in the Options of the decider)")
 	}
 	o.Identity = d.options.Identity
 	return httplimit.New(d, o)

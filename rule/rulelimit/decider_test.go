@@ -152,7 +152,7 @@ func TestRulesThatWouldNotLimitAreRefused(t *testing.T) {
 		"rules: [{id: a, by: [\"jwt:sub\"], limit: 1/s}]":           `"jwt:sub": no token can be verified (set Tokens in Options.Identity)`,
 		"rules: [{id: a, by: [\"heder:x-a\"], limit: 1/s}]":         `did you mean "header:x-a"?`,
 		"rules: [{id: a, by: [\"cookie:a b\"], limit: 1/s}]":        `no cookie can have the name "a b"`,
-		"rules: [{id: a, match: {headers: {host: b}}, limit: 1/s}]": `"header:host" is no header of a request (use host)`,
+		"rules: [{id: a, by: [\"header:trailer\"], limit: 1/s}]":    `"header:trailer": no request has that header`,
 		"rules: [{id: a, cost: units, limit: 1/s}]":                 `"units" is no attribute`,
 		"tiers: {gold: {limit: 1/s}}\nrules: [{id: a, limit: 1/s}]": `rules.yaml:1:9: no request has the attribute "tier"`,
 		"rules: [{id: a, limit: 2/s, penalty: {after: 5}}]":         `rule a: only the server applies a penalty`,
@@ -217,6 +217,29 @@ func TestOptionsAndArgumentsAreChecked(t *testing.T) {
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// An Identity of the middleware that replaced the one of the decider, or was replaced by it,
+// could drop RejectInvalidTokens without a word.
+func TestMiddlewareHasTheIdentityOfTheDecider(t *testing.T) {
+	strict := httplimit.Identity{Tokens: issuer{}, RejectInvalidTokens: true}
+	d := newTest(t, "rules: [{id: a, limit: 1/s}]", Options{})
+	for name, id := range map[string]httplimit.Identity{
+		"tokens": strict, "sources": {APIKey: []httplimit.Source{}}, "proxies": {Clients: httplimit.Clients{Header: httplimit.Forwarded}},
+	} {
+		if _, err := d.Middleware(httplimit.Options{Identity: id}); err == nil || !strings.Contains(err.Error(), "Options of the decider") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRulesReadTheHost(t *testing.T) {
+	d := newTest(t, "rules: [{id: a, match: {headers: {host: b.example}}, limit: 1, window: 1h}]", Options{})
+	for target, want := range map[string][]int{"http://b.example/": {200, 429}, "http://c.example/": {200, 200}} {
+		if got := statuses(d, 2, target); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", target, got, want)
 		}
 	}
 }
