@@ -128,7 +128,10 @@ func ValidateAttribute(name string) error {
 	if slices.Contains(plainAttributes[:], name) {
 		return nil
 	}
-	if _, ok := parseSource(name); ok {
+	if s, ok := parseSource(name); ok {
+		if s.kind == fromHeader && (s.name == "Transfer-Encoding" || s.name == "Trailer") {
+			return fmt.Errorf("%q: no request has that header, because net/http removes it (use another)", name)
+		}
 		_, err := ParseSource(name) // also checks the characters of the name
 		return err
 	}

@@ -49,6 +49,7 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 		"header": "use api_key, ip", "header:": "use api_key, ip", "": "use api_key, ip", "user": "use api_key, ip", "bearer:x": "use api_key, ip",
 		"header: x-tenant": `no header can have the name " x-tenant"`, "header:x tenant": "no header", "header:X-T\n": "no header", "header:x:y": "no header",
 		"header:ténant": "no header", "cookie:a b": "no cookie", "cookie:a;b": "no cookie", "cookie:": "use api_key, ip",
+		"header:transfer-encoding": "net/http removes it", "header:Trailer": "net/http removes it",
 		"jwt:sub": "set Tokens to a verifier",
 	} {
 		if _, err := Limit(fixed(t), Options{By: []string{"ip", name}}); err == nil || !strings.Contains(err.Error(), want) {
@@ -58,7 +59,7 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 			t.Errorf("%q: a counter of its own: %v", name, err)
 		}
 	}
-	for _, name := range []string{"api_key", "ip", "method", "path", "host", "bearer", "header:x-tenant", "query:user", "cookie:sid"} {
+	for _, name := range []string{"api_key", "ip", "method", "path", "host", "bearer", "header:x-tenant", "header:host", "query:user", "cookie:sid"} {
 		if _, err := Limit(fixed(t), Options{By: []string{name}}); err != nil {
 			t.Error(err)
 		}

@@ -41,13 +41,8 @@ func (o *Options) checkAttribute(name string) error {
 	if _, own := o.Attributes[name]; own {
 		return nil
 	}
-	switch name {
-	case "tier":
+	if name == "tier" {
 		return errors.New(`no request has the attribute "tier", which alone selects a tier without api_key_pattern (give the tier a pattern, or give Options.Attributes a function for "tier")`)
-	case "header:host":
-		return fmt.Errorf("%q is no header of a request (use host)", name)
-	case "header:transfer-encoding", "header:trailer":
-		return fmt.Errorf("%q is no header of a request: net/http removes it", name)
 	}
 	if err := httplimit.ValidateAttribute(name); err != nil {
 		if near, ok := suggest.Name(name, slices.Sorted(maps.Keys(o.Attributes))); ok {
