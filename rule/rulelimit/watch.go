@@ -53,7 +53,8 @@ type watcher struct {
 	decider *Decider
 	path    string
 
-	inForce []rule.File // the content that is in force
+	inForce []rule.File // the content that came into force last
+	number  int         // the Status.Number of its rules
 	files   []rule.File // the content of the last read
 	err     error       // the error of the last read
 	applied bool        // the last read has been applied or rejected
@@ -98,7 +99,7 @@ func (w *watcher) apply() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	w.applied = true
-	if w.err == nil && d.inForce.Load() != nil && same(w.files, w.inForce) {
+	if w.err == nil && w.number > 0 && w.number == d.Status().Number && same(w.files, w.inForce) {
 		d.rejectLocked(nil)
 		d.options.Logger.Info("rules: the files hold the rules in force again", "path", w.path)
 		return nil
@@ -111,7 +112,7 @@ func (w *watcher) apply() error {
 	if err := d.useLocked(set); err != nil {
 		return err
 	}
-	w.inForce = w.files
+	w.inForce, w.number = w.files, d.Status().Number
 	return nil
 }
 

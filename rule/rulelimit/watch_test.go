@@ -188,6 +188,22 @@ func TestRejectedFilesLeaveTheOldRulesInForce(t *testing.T) {
 	})
 }
 
+// A program puts a set in force, and the files change and change back: they were changed
+// last, so their rules apply.
+func TestFilesThatChangeReplaceTheSetOfTheProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "rules.yaml")
+		write(t, path, allows(1))
+		w := watch(t, path)
+		must(t, w.Use(parsed(t, allows(7))))
+		w.wants(7, "")
+		write(t, path, "rules: [")
+		w.wants(7, "not YAML")
+		write(t, path, allows(1))
+		w.wants(1, "")
+	})
+}
+
 // A file that is written in steps is applied only when the writer has finished.
 func TestAFileIsAppliedOnceItHasSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
