@@ -3,7 +3,7 @@
 //
 // A server that defines its limits in code needs only [Limit]: five lines count calls
 // by client address. A server that decides in another way, by a rule set for example,
-// uses [Server]. A gRPC call is a POST over HTTP/2, so calls can use everything in
+// gives its own [Decider] to [New]. A gRPC call is a POST over HTTP/2, so calls can use everything in
 // package httplimit that identifies clients (identities, tokens, trusted proxies) and
 // that decides requests ([HTTP]). [Client] delays the calls that a program sends, or
 // refuses them.

@@ -35,7 +35,7 @@ type Options struct {
 	// limiters, in the order given to [stint.Join].
 	Parts []Part
 	// Cost returns how many units a call or a message takes, at least 0; 0 passes it
-	// uncounted. Defaults to 1.
+	// uncounted, and below 0 it fails with INVALID_ARGUMENT. Defaults to 1.
 	Cost func(c *Call) int64
 	// IPv6Prefix is how many leading bits of an IPv6 address identify a client, 1 to
 	// 128. Defaults to 64, because one customer often has a whole /64.
@@ -61,8 +61,9 @@ type Options struct {
 	// addition to those of Identity.Clients.
 	Trust []netip.Prefix
 	// OnDenied, if not nil, returns the error of a call or message that is denied, or
-	// nil to let it pass. denial is the status that the client gets by default; its
-	// RetryInfo has the retry time, jitter included.
+	// nil to let it pass, unless the call has a [httplimit.Request.TokenError]. denial
+	// is the status that the client gets by default; its RetryInfo has the retry time,
+	// jitter included.
 	OnDenied func(c *Call, a *httplimit.Answer, denial *status.Status) error
 	// OnError, if not nil, returns the error of a call that could not be decided, or
 	// nil to let it pass. It cannot let a call pass that has a

@@ -54,7 +54,8 @@ type Options struct {
 	// OnDenied, if not nil, answers a request that is denied; [Answer.Status] says
 	// why: 429, 403 or 503. The headers of [Answer.SetHeaders] are set. OnDenied
 	// writes the response and returns false, or writes nothing and returns true to let
-	// the request pass. Defaults to [Answer.WriteDenial].
+	// the request pass, unless that has a [Request.TokenError]. Defaults to
+	// [Answer.WriteDenial].
 	OnDenied func(w http.ResponseWriter, r *http.Request, a *Answer) (pass bool)
 	// OnError, if not nil, answers a request that could not be decided, in the manner
 	// of OnDenied. It cannot let a request pass that has a [Request.TokenError].
