@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
 )
 
 func main() {
@@ -22,7 +23,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limited, err := limit(limiter)
+	limited, err := limit(limiter, httplimit.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
