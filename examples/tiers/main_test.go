@@ -2,8 +2,10 @@ package main
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/examples/internal/program"
 )
 
@@ -25,6 +27,24 @@ func TestPlansHaveTheirLimits(t *testing.T) {
 		status, header := program.Get(t, url, "X-API-Key", key)
 		if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
 			t.Errorf("%s: status %d, Retry-After %q beyond the limit", key, status, header.Get("Retry-After"))
+		}
+	}
+}
+
+// A customer whose plan has no limit yet is anonymous.
+func TestUnknownPlanIsAnonymous(t *testing.T) {
+	hello := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	limited, err := limitByPlan(stint.NewMemory(stint.MemoryOptions{}), map[string]string{"k-new": "team"}, hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("X-API-Key", "k-new")
+		w := httptest.NewRecorder()
+		limited.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("request %d: status %d, want %d", i+1, w.Code, want)
 		}
 	}
 }

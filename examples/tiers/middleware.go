@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/stintdev/stint"
@@ -14,8 +13,8 @@ var plans = map[string]stint.Limit{
 	"pro":       stint.MustParseLimit("1000/h"),
 }
 
-// limitByPlan limits each known API key by its plan. Requests with an unknown key are
-// anonymous and count by address, so inventing a key for each request gains nothing.
+// limitByPlan limits each known API key by its plan. Requests with an unknown key or plan
+// are anonymous and count by address, so inventing a key for each request gains nothing.
 func limitByPlan(store stint.Store, planOf map[string]string, next http.Handler) (http.Handler, error) {
 	handlers := map[string]http.Handler{}
 	for plan, limit := range plans {
@@ -34,7 +33,10 @@ func limitByPlan(store stint.Store, planOf map[string]string, next http.Handler)
 		handlers[plan] = limited.Wrap(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		plan := planOf[r.Header.Get("X-API-Key")]
-		handlers[cmp.Or(plan, "anonymous")].ServeHTTP(w, r)
+		limited, known := handlers[planOf[r.Header.Get("X-API-Key")]]
+		if !known {
+			limited = handlers["anonymous"]
+		}
+		limited.ServeHTTP(w, r)
 	}), nil
 }
