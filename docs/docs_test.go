@@ -7,14 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var (
-	link       = regexp.MustCompile(`\]\(([^)#{]+)(#[^)]*)?\)`)
-	code       = regexp.MustCompile("`([^`\n]+)`")
-	sourcePath = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
+	link        = regexp.MustCompile(`\]\(([^)#{]+)(#[^)]*)?\)`)
+	code        = regexp.MustCompile("`([^`\n]+)`")
+	testedWith  = regexp.MustCompile(`(?m)^## (\S+)\n\nTested with (v\S+)\. `)
+	requirement = regexp.MustCompile(`(?m)^\t(\S+?)(?:/v\d+)? (v\S+)$`)
+	sourcePath  = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 )
 
 func documents(t *testing.T) map[string]string {
@@ -114,6 +117,33 @@ func TestIndexListsEveryDecision(t *testing.T) {
 	for path := range documents(t) {
 		if name := filepath.Base(path); filepath.Dir(path) == "decisions" && name != "README.md" && !strings.Contains(string(index), "("+name+")") {
 			t.Errorf("decisions/README.md does not list %s", name)
+		}
+	}
+}
+
+// TestMigratingNamesTheTestedVersions compares the versions that the page names with those
+// that its code requires.
+func TestMigratingNamesTheTestedVersions(t *testing.T) {
+	page, err := os.ReadFile("migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requirements, err := os.ReadFile("../examples/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := testedWith.FindAllStringSubmatch(string(page), -1)
+	if len(sections) != strings.Count(string(page), "Tested with") {
+		t.Errorf("%d sections name a library and a version", len(sections))
+	}
+	for _, m := range sections {
+		library, version := m[1], m[2]
+		found := slices.ContainsFunc(requirement.FindAllStringSubmatch(string(requirements), -1), func(r []string) bool {
+			module := r[1]
+			return r[2] == version && (strings.HasSuffix(module, library) || strings.HasPrefix(library, module+"/"))
+		})
+		if !found {
+			t.Errorf("examples/go.mod does not require %s %s", library, version)
 		}
 	}
 }
