@@ -4,7 +4,7 @@
 //   - a guard (package guard), which decides while the base store fails;
 //   - leases (package lease), which decide hot keys without a round trip.
 //
-// Use it around a base store of your own. Programs that count in Redis or in a Stint
+// Use [New] around a base store of your own. Programs that count in Redis or in a Stint
 // server call redisopen.Open or remoteopen.Open, which return a [Store] of this package.
 // The memory store of package stint needs no layers: it cannot fail, and its calls need
 // no round trip.

@@ -1,7 +1,7 @@
 // Package redisstore implements [stint.Store] on Redis or Valkey. All processes
 // that use the same servers and the same prefix share one set of limits.
 //
-// Use it when several processes limit the same callers. It works with a single
+// Use [New] when several processes limit the same callers. It works with a single
 // server, with a Cluster, and with a master under Sentinel, all of version 6.2 or
 // newer. Package [github.com/stintdev/stint/redisstore/redisopen] opens it with a guard,
 // which decides while the servers fail, and with leases. Without a guard a server failure

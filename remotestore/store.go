@@ -1,7 +1,7 @@
 // Package remotestore is a [stint.Store] that keeps its states in a Stint server. All
 // programs that use the same server share their limits.
 //
-// Use it where several processes share limits and a Stint server can keep the counts.
+// Use [New] where several processes share limits and a Stint server can keep the counts.
 // Where the counts must survive a restart of that server, let the server keep them in
 // Redis. The protocol is stint.v1 over gRPC; the server listens for it at --grpc of
 // stint serve.

@@ -2,6 +2,7 @@ package storekit_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"testing"
@@ -85,6 +86,22 @@ func TestIdleStatesAreDropped(t *testing.T) {
 	}
 	if len(r) != 0 {
 		t.Errorf("a fresh state is kept: %q", r)
+	}
+}
+
+// Stores of users keep these bytes: see "Stored state" in docs/compatibility.md.
+func TestValuesStayTheSame(t *testing.T) {
+	const value = "01" + // the version
+		"2a2f2f746f6b656e5f6275636b65743a316d2f746f6b656e5f6275636b65747c36303030303030307c307c" +
+		"80e7d6b6a5ea91030b064752550bf000000f4240" +
+		"2c2f2f746f6b656e5f6275636b65743a31682f746f6b656e5f6275636b65747c333630303030303030307c307c" +
+		"80c6efdba5ea91030b064752550bf00005c81a40"
+	r := rows{}
+	if _, _, err := r.take(t, noon, group(claim("a", "2/m", 1), claim("a", "100/h", 3))); err != nil {
+		t.Fatal(err)
+	}
+	if got := hex.EncodeToString(r["a"]); got != value {
+		t.Errorf("the value is %s", got)
 	}
 }
 

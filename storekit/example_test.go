@@ -28,8 +28,10 @@ func (s *mapStore) TakeGroups(_ context.Context, groups []stint.Group, out []sti
 	defer s.mu.Unlock()
 	changes, err := storekit.Decide(groups, s.values, time.Now(), out)
 	for _, c := range changes {
-		if s.values[c.Key] = c.Value; c.Value == nil {
+		if c.Value == nil {
 			delete(s.values, c.Key)
+		} else {
+			s.values[c.Key] = c.Value
 		}
 	}
 	return err

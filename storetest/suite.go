@@ -1,9 +1,25 @@
 // Package storetest is the contract of a [stint.Store] as a test suite. It
-// checks the laws of DESIGN.md §5 as properties of random histories, tables of
-// hand-computed decisions for every algorithm, and counts under concurrency.
+// checks laws as properties of random histories, tables of hand-computed
+// decisions for every algorithm, and counts under concurrency.
 //
-// Use it in the tests of every store, including stores that wrap other stores,
-// as the example of this package shows.
+// Call [Run] in the tests of every store, including stores that wrap other stores,
+// as the example of this package shows. [Suite] has the options.
+//
+// The numbered laws are the following. The name of each subtest begins with the
+// number of its law.
+//
+//  1. A denial and a peek change nothing.
+//  2. A denied claim is allowed after exactly its RetryAfter, and denied a
+//     microsecond earlier.
+//  3. In no interval is more charged than the algorithm allows.
+//  4. The time of a key never runs back: an earlier claim is decided as of the
+//     newest time.
+//  5. A raised limit makes no wait longer, and a lowered one gives no new
+//     allowance. A limit of another shape has a state of its own.
+//  6. A group is charged whole or not at all. Its shadows are charged only with
+//     it, and a dry group charges nothing.
+//  7. A refund returns at most what was charged.
+//  8. Every field of every decision equals that of an exact model.
 //
 // The decisions of a store that passes match the definitions, to the
 // microsecond and in every field. The suite shrinks a failing property to a
@@ -65,8 +81,8 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// law is one part of the contract. The names of the laws of DESIGN.md §5 begin
-// with their numbers.
+// law is one part of the contract. The names of the numbered laws, which the comment of
+// the package lists, begin with their numbers.
 type law struct {
 	name  string
 	check func(rapid.TB, *bench)

@@ -1,7 +1,8 @@
 // Package stintpolicy is a policy for failsafe-go that limits executions with a
 // [stint.Limiter]: in memory, or shared by many processes through a store.
 //
-// Use it among the policies of an executor, instead of failsafe-go's own rate limiter.
+// Use a [Policy], made by [New], among the policies of an executor, instead of
+// failsafe-go's own rate limiter.
 // Inside a retry policy it counts every attempt; outside of one, every execution. It is a
 // module of its own, so that only users of failsafe-go download it.
 //

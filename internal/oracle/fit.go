@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// fits reports whether p·q is below 2^52 and the parts fit into a state (DESIGN.md
-// §4).
+// fits reports whether p·q is below 2^52 and the parts fit into a state (see "Numbers" in
+// docs/how-it-works.md).
 func (l *limit) fits(rate *big.Rat) bool {
 	product := new(big.Int).Mul(rate.Num(), rate.Denom())
 	if product.BitLen() > 52 {

@@ -41,8 +41,8 @@ func newLimit(handle stint.Limit) *limit {
 	return l
 }
 
-// setRate sets the rate of the spec if it fits (DESIGN.md §4). If it does not, setRate checks
-// the lower fraction that the handle chose and sets that.
+// setRate sets the rate of the spec if it fits. If it does not, setRate checks the lower
+// fraction that the handle chose and sets that.
 func (l *limit) setRate(handle stint.Limit) {
 	rate := statedRate(handle.Spec())
 	if !l.fits(rate) {

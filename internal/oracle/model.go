@@ -1,5 +1,5 @@
 // Package oracle is an exact model of every algorithm. It implements the
-// definitions of DESIGN.md §5 and §6 in integers of any size, slowly and
+// definitions of docs/choosing-an-algorithm.md in integers of any size, slowly and
 // plainly.
 //
 // Use it in tests, to check a store. The model searches for waits instead of

@@ -2,8 +2,9 @@
 // redisstore, a guard that decides while the servers fail, and leases for hot keys. It is
 // the store that stint serve uses.
 //
-// Use it in a program that counts with other programs through Redis. A program that wants
-// an error, not a decision, while the servers fail uses package redisstore alone.
+// Use it in a program that counts with other programs through Redis: [Open] takes a URL,
+// [New] the options of a client. A program that wants an error, not a decision, while the
+// servers fail uses package redisstore alone.
 package redisopen
 
 import (

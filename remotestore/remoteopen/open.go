@@ -2,9 +2,9 @@
 // remotestore, a guard that decides while the server fails, and leases for hot keys. It is
 // the store that stint serve uses with --store stint://….
 //
-// Use it in a program that counts with other programs through a Stint server. A program
-// that wants an error, not a decision, while the server fails uses package remotestore
-// alone.
+// Use it in a program that counts with other programs through a Stint server: [Open]
+// takes a URL, [New] the options of a client. A program that wants an error, not a
+// decision, while the server fails uses package remotestore alone.
 package remoteopen
 
 import (

@@ -2,10 +2,11 @@
 // and refuses the others at once, while that is cheap. It measures the load instead of
 // relying on a fixed number.
 //
-// Use a [Concurrency] in front of a server, with [AIMD] or [Gradient], which measure
-// latency, or [CPU], which measures the machine's load. Use a [Throttle] in the clients
-// of a server that refuses requests. Both are a [Gate]: [Middleware] puts one before an
-// HTTP handler, [Transport] into an http.Client, and [Do] around any call.
+// Use a [Concurrency], made by [New], in front of a server, with [AIMD] or [Gradient],
+// which measure latency, or [CPU], which measures the machine's load. Use a [Throttle],
+// made by [NewThrottle], in the clients of a server that refuses requests. Both are a
+// [Gate]: [Middleware] puts one before an HTTP handler, [Transport] into an http.Client,
+// and [Do] around any call.
 //
 // It promises:
 //   - A gate never waits.

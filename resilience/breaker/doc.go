@@ -2,9 +2,9 @@
 // failing, and after a while lets a few probe calls through to find out whether the
 // dependency works again.
 //
-// Use it around calls to anything that can be down, slow or overloaded. Call
-// [Breaker.Begin] before each call and end the [Call] that it returns, or pass the call
-// to [Do]. The caller decides what counts as a failure.
+// Use a [Breaker], made by [New], around calls to anything that can be down, slow or
+// overloaded. Call [Breaker.Begin] before each call and end the [Call] that it returns,
+// or pass the call to [Do]. The caller decides what counts as a failure.
 //
 // The breaker opens on consecutive failures, on the share of failures or on the share of
 // slow calls, over a window of time or of calls ([Options]).

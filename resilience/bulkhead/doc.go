@@ -1,10 +1,10 @@
 // Package bulkhead bounds how many calls to one dependency run at once, so that a
 // dependency which hangs uses up its own places and not those of others.
 //
-// Use one [Bulkhead] for each dependency that can hang, or a [Set] for dependencies with
-// names. Pass the call to [Do], or take a place with [Bulkhead.Acquire] and
-// release it yourself. A caller that finds no free place waits in a queue of bounded
-// length, for a bounded time.
+// Use one [Bulkhead] for each dependency that can hang ([New]), or a [Set] for
+// dependencies with names ([NewSet]). Pass the call to [Do], or take a place with
+// [Bulkhead.Acquire] and release it yourself. A caller that finds no free place waits in
+// a queue of bounded length, for a bounded time.
 //
 // It promises:
 //   - At most Limit calls hold a place.

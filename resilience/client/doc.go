@@ -2,10 +2,10 @@
 // deadline for the whole call, retries within a budget, a bulkhead, a circuit breaker, a
 // limiter that makes attempts wait, and the transport.
 //
-// Use one [Transport] for each dependency, so that a dependency which hangs or fails does
-// not use up what calls to others need. Every part is optional. [Chain] alone is the
-// chain that each attempt passes, for clients of other protocols; package grpcclient uses
-// it.
+// Use one [Transport], made by [New], for each dependency, so that a dependency which
+// hangs or fails does not use up what calls to others need. Every part is optional.
+// [Chain] alone is the chain that each attempt passes, for clients of other protocols;
+// package grpcclient uses it.
 //
 // It promises:
 //   - An attempt that a part refuses is not sent, not repeated and not counted as a

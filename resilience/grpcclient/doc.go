@@ -2,8 +2,8 @@
 // deadline, retry them within a budget, and send each attempt through a bulkhead, a
 // circuit breaker and a limiter.
 //
-// Use one [Client] for each connection; every part is optional. gRPC itself carries
-// deadlines.
+// Use one [Client], made by [New], for each connection; every part is optional. gRPC
+// itself carries deadlines.
 //
 // It promises what package client promises. A refusal has a gRPC status and is also a
 // *client.RefusedError. A server's pushback and RetryInfo are respected. Streams are

@@ -1,8 +1,9 @@
 // Package retry repeats calls that failed, after growing waits, and only where a retry
 // can help.
 //
-// Use [Do] around any call, or [Transport] in an http.Client. A [Policy] says how often,
-// for how long and after which waits to retry; [Backoff] alone computes the waits.
+// Use [Do] around any call, or [Transport] in an http.Client. A [Policy], made by
+// [New], says how often, for how long and after which waits to retry; [Backoff] alone
+// computes the waits.
 //
 // It promises:
 //   - It never sleeps past the context's deadline, nor for a retry that its budget

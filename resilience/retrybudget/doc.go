@@ -1,9 +1,9 @@
 // Package retrybudget limits retries to a share of the requests, so that a failing server
 // gets about a tenth more work from its clients and not several times its work.
 //
-// Use one [Budget] for each dependency, shared by all its callers. Call [Budget.Request]
-// for every request, and [Budget.Retry] before every retry and before the wait for it.
-// Package retry does both.
+// Use one [Budget], made by [New], for each dependency, shared by all its callers. Call
+// [Budget.Request] for every request, and [Budget.Retry] before every retry and before the
+// wait for it. Package retry does both.
 //
 // It promises that whenever a retry is granted, the retries within the window, this one
 // included, are at most Share × the requests within it + PerSecond × its seconds,
