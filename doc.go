@@ -64,6 +64,10 @@
 // grpclimit, and limits by rule files in rule/rulelimit. The packages below
 // resilience serve the other side: clients that retry, slow down and give up.
 //
+// An [Observer] sees what limiters, stores and clients do: see
+// [Limiter.WithObserver]. contrib/stintprom and contrib/stintotel export it to
+// Prometheus and OpenTelemetry.
+//
 // The folder examples has small programs to copy, and docs/migrating.md shows how
 // programs with other libraries become programs with this one.
 //

@@ -119,7 +119,9 @@ func ParseSpec(text string) (Spec, error) {
 	return Spec{Limit: n, Window: window}, nil
 }
 
-// ParseLimit is [ParseSpec] and [Spec.Compile] in one.
+// ParseLimit reads the short form of a limit: "100/m" allows 100 at once, and refills 100 a
+// minute. The units are s, m, h and d. It is [ParseSpec] and [Spec.Compile] in one; a [Spec]
+// has every other window, burst and algorithm.
 func ParseLimit(text string) (Limit, error) {
 	s, err := ParseSpec(text)
 	if err != nil {

@@ -85,7 +85,7 @@ type Limiter interface {
 // refuseCounting returns an error if an option of a counter is set.
 func (o *Options) refuseCounting() error {
 	if o.By != nil || o.Key != nil || o.Parts != nil || o.Cost != nil || o.IPv6Prefix != 0 || o.Dialect != Standard || o.Jitter != 0 {
-		return errors.New("the options By, Key, Parts, Cost, IPv6Prefix, Dialect and Jitter have no effect on a decider (set them in NewCounter, or use Limit)")
+		return errors.New("the options By, Key, Parts, Cost, IPv6Prefix, Dialect and Jitter have no effect on a decider (set them in its NewCounter, write them in its rules, or use Limit)")
 	}
 	return nil
 }
