@@ -171,8 +171,8 @@ func ExpectHello(t *testing.T, url string) http.Header {
 	return header
 }
 
-// ExpectLimit sends requests, and expects that the given number is allowed and that the
-// next one is denied with the headers and the body of a denial.
+// ExpectLimit expects that the given number of requests is allowed, and that the next one is
+// denied with the headers and the body of a denial.
 func ExpectLimit(t *testing.T, url string, allowed int) {
 	t.Helper()
 	for i := range allowed {
