@@ -111,6 +111,12 @@ func (l *Limiter) turn(ctx context.Context, w *waiter) (Decision, error) {
 	if ctx.Err() != nil {
 		return Decision{}, gaveUp(ctx, "waiting")
 	}
+	served := false
+	defer func() {
+		if !served { // deferred, because the callers behind it wait even if the store panics
+			l.waiting.leave(w)
+		}
+	}()
 	for next := l.waiting.arrive(l, w); ; {
 		due, came := l.now(), true
 		switch next {
@@ -126,17 +132,16 @@ func (l *Limiter) turn(ctx context.Context, w *waiter) (Decision, error) {
 			came = l.sleepUntil(ctx, due)
 		}
 		if !came {
-			l.waiting.leave(w)
 			return Decision{}, gaveUp(ctx, "waiting")
 		}
 		asked := l.now()
 		d, wait, late, err := l.try(ctx, w, due)
 		switch {
 		case err != nil:
-			l.waiting.leave(w)
 			return d, err
 		case d.Allowed:
 			l.waiting.serve(l, w, d.Remaining, l.now().Sub(asked))
+			served = true
 			return l.serveDelay(ctx, w, d)
 		}
 		next = l.waiting.deny(l, w, d, wait, late)

@@ -500,3 +500,42 @@ func TestWaitWithinEndsWhileAnotherAsks(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// panicky panics in one of its calls.
+type panicky struct {
+	stint.Store
+
+	calls atomic.Int32
+	at    int32 // the number of the call, from 1
+}
+
+func (p *panicky) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if p.calls.Add(1) == p.at {
+		panic("a store that panics")
+	}
+	return p.Store.Take(ctx, c)
+}
+
+func TestWaitersBehindAPanicAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &panicky{Store: stint.NewMemory(stint.MemoryOptions{}), at: 3}
+		limiter, err := stint.NewLimiter(store, "l", stint.MustParseLimit("1/s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := limiter.Wait(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer func() { _ = recover() }()
+			_ = limiter.Wait(t.Context(), "k") // denied, and panics at the next attempt
+			t.Error("the store has not panicked")
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := limiter.Wait(ctx, "k"); err != nil {
+			t.Error(err)
+		}
+	})
+}
