@@ -61,7 +61,7 @@ func Join(limiters ...*Limiter) (*JointLimiter, error) {
 		}
 		all.shapes, all.most = all.shapes || l.shapes, min(all.most, l.most)
 		names = append(names, l.name)
-		if o := l.observed; o != nil && !slices.ContainsFunc(observers, func(known Observer) bool { return same(known, o.observer) }) {
+		if o := l.observed; o != nil {
 			observers = append(observers, o.observer)
 		}
 	}

@@ -16,7 +16,8 @@ type observed struct {
 }
 
 // WithObserver returns a limiter that reports every decision to the observer, as an
-// [EventDecision]. A nil observer reports nothing.
+// [EventDecision]. It replaces an observer that the limiter has; [Observers] combines
+// several. With a nil observer nothing is reported.
 //
 // The copy shares the name, the state and the queues of the limiter. To also see the
 // calls to the store, use [ObserveStore] or the options of the store.

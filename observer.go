@@ -3,6 +3,7 @@ package stint
 import (
 	"context"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -121,14 +122,11 @@ type Event struct {
 }
 
 // Observers returns an observer that passes every event to each of the given ones, in
-// their order. Nil observers are left out; without any other it returns nil.
+// their order. An observer that occurs more than once, also in the result of an earlier
+// call of Observers, gets each event once. Nil observers are left out; without any other
+// it returns nil.
 func Observers(list ...Observer) Observer {
-	var all []Observer
-	for _, o := range list {
-		if v := reflect.ValueOf(o); v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
-			all = append(all, o)
-		}
-	}
+	all := distinct(nil, list)
 	switch len(all) {
 	case 0:
 		return nil
@@ -138,12 +136,28 @@ func Observers(list ...Observer) Observer {
 	return &observers{all}
 }
 
+// distinct appends the observers that are neither nil nor known already.
+func distinct(all, list []Observer) []Observer {
+	for _, o := range list {
+		v := reflect.ValueOf(o)
+		if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+			continue
+		}
+		if several, ok := o.(*observers); ok {
+			all = distinct(all, several.list)
+		} else if !slices.ContainsFunc(all, func(known Observer) bool { return same(known, o) }) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
 type observers struct{ list []Observer }
 
 // Start implements [Observer].
 func (all *observers) Start(ctx context.Context, e Event) context.Context {
-	for _, o := range all.list {
-		ctx = o.Start(ctx, e) //nolint:fatcontext // a few observers, each of which may add to the context
+	for _, o := range all.list { // a few, each of which may add to the context
+		ctx = o.Start(ctx, e) //nolint:fatcontext // see above
 	}
 	return ctx
 }

@@ -208,6 +208,11 @@ func TestJointLimiterReportsToTheObserversOfItsLimiters(t *testing.T) {
 	if a, b := s.lines(), other.lines(); len(a) != 1 || !slices.Equal(a, b) {
 		t.Errorf("%v and %v", a, b)
 	}
+	both, _ = stint.Join(user.WithObserver(stint.Observers(s, other)), tenant.WithObserver(stint.Observers(other, s)))
+	_, _ = both.Allow(t.Context(), "u", "t")
+	if a, b := s.lines(), other.lines(); len(a) != 1 || !slices.Equal(a, b) {
+		t.Errorf("of combined observers: %v and %v", a, b)
+	}
 }
 
 func TestObservedStore(t *testing.T) {
