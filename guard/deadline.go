@@ -24,11 +24,11 @@ type callContext struct {
 // within returns how much of the deadline a check has left, and at least half of the
 // deadline: a timeout after less time would say nothing of the store.
 func (s *Store) within(ctx context.Context) time.Duration {
-	b, ok := ctx.(storekit.Begun)
+	begun, ok := storekit.Begun(ctx)
 	if !ok {
 		return s.options.Deadline
 	}
-	return max(s.options.Deadline/2, s.options.Deadline-time.Since(b.Begun()))
+	return max(s.options.Deadline/2, s.options.Deadline-time.Since(begun))
 }
 
 // timed is a context that was made because the store asked.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 )
 
 type keyType struct{}
@@ -106,4 +107,23 @@ func TestTimeThatIsOverIsTheCallers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An observer between the leases and the guard derives contexts. The deadline still counts
+// from the beginning of the check.
+func TestDeadlineCountsFromTheCheckInADerivedContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{options: Options{Deadline: 50 * time.Millisecond}}
+		ctx := context.WithValue(storekit.WithBegun(t.Context(), time.Now()), keyType{}, "a span")
+		for _, wait := range []time.Duration{0, 10 * time.Millisecond, 70 * time.Millisecond} {
+			time.Sleep(wait)
+			begun, _ := storekit.Begun(ctx)
+			if got, want := s.within(ctx), max(25*time.Millisecond, 50*time.Millisecond-time.Since(begun)); got != want {
+				t.Errorf("after %v more: %v left; want %v", wait, got, want)
+			}
+		}
+		if got := s.within(t.Context()); got != 50*time.Millisecond {
+			t.Errorf("without a time: %v", got)
+		}
+	})
 }

@@ -17,8 +17,8 @@ type Options struct {
 	// Deadline bounds the time of each call to the store and of each probe.
 	// Defaults to DefaultDeadline. It is the deadline of the call's context,
 	// which the store must honour. The caller's own deadline applies if it is
-	// sooner. If the caller's context is a storekit.Begun, the deadline counts
-	// from that time, but the call gets at least half of it.
+	// sooner. If the caller's context has a time by storekit.WithBegun, the
+	// deadline counts from that time, but the call gets at least half of it.
 	Deadline time.Duration
 
 	// Breaker says when the store counts as failing. Nil means

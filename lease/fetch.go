@@ -157,7 +157,7 @@ func (gc *groupCall) send(ctx context.Context) error {
 	for i, place := range gc.places {
 		gc.out[place] = gc.decisions[i]
 	}
-	gc.takeRest(began{ctx, begun})
+	gc.takeRest(storekit.WithBegun(ctx, begun))
 	return gc.errorOfAll(err)
 }
 

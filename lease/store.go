@@ -116,7 +116,7 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	answered, begun := e.inFlight, time.Now()
 	sh.Unlock()
 	await(ctx, answered, min(s.time/shareOfWait, maxWait))
-	ctx = began{ctx, begun}
+	ctx = storekit.WithBegun(ctx, begun)
 	sh.Lock()
 	d, _, ok = s.decide(sh, e, c.Cost, s.now())
 	return s.finish(ctx, sh, e, c, d, ok)
@@ -131,23 +131,12 @@ func (s *Store) finish(ctx context.Context, sh *shard, e *entry, c *stint.Claim,
 	return d, nil
 }
 
-// A check waits for another check's call in flight for at most L/shareOfPatience, and
-// never longer than mostPatience microseconds. After that it makes its own call.
+// A check waits for another check's call in flight for at most L/shareOfWait, and
+// never longer than maxWait microseconds. After that it makes its own call.
 const (
 	shareOfWait = 20
 	maxWait     = 5_000
 )
-
-// began is the context of a call whose check began earlier. A store that bounds the
-// time of a check, such as a guard, reads that time from Begun.
-type began struct {
-	context.Context //nolint:containedctx // callContext is itself a context
-
-	at time.Time
-}
-
-// Begun implements [storekit.Begun].
-func (b began) Begun() time.Time { return b.at }
 
 func await(ctx context.Context, answered <-chan struct{}, micros int64) {
 	timer := time.NewTimer(time.Duration(micros) * time.Microsecond)

@@ -22,7 +22,8 @@
 //
 // A store that wraps another has a method Unwrap; see [Wrapper] and [Layers].
 // [PartErrors] reads the error of the store below, and [MapClaims] copies groups and
-// changes their claims.
+// changes their claims. A store that makes a check wait passes on when the check began:
+// [WithBegun].
 //
 // # What a store can do beyond deciding
 //

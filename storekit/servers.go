@@ -2,7 +2,6 @@ package storekit
 
 import (
 	"context"
-	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -40,11 +39,4 @@ type Shards interface {
 // divides limits by that number.
 type NodeCounter interface {
 	NodeCount() int // at least 1
-}
-
-// Begun is a context of a check that began before the call that has the context. A
-// store that waits before it calls the store below passes such a context, and package
-// guard counts its deadline from that time.
-type Begun interface {
-	Begun() time.Time
 }
