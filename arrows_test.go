@@ -52,7 +52,7 @@ var arrows = map[string]struct {
 	"resilience/retry":               {[]string{"resilience/internal/check"}, "an interface bounds the retries; the budget is passed in"},
 	"resilience/deadline":            {nil, "it carries a time, whatever the request is"},
 	"resilience/adaptive":            {[]string{"resilience/internal/check", "resilience/internal/monotonic", "resilience/internal/tenths"}, "it sheds calls of any kind; limits are numbers to it"},
-	"resilience/client":              {[]string{".", "resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it combines the parts; budgets and limiters are passed in, and of the root it knows the observer and the errors of a limiter"},
+	"resilience/client":              {[]string{".", "resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry", "storekit"}, "it combines the parts; budgets and limiters are passed in; of the root it knows the observer and the errors of a limiter, and of storekit the metrics of an exporter"},
 
 	"resilience/grpcclient": {[]string{".", "resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
 

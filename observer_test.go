@@ -327,19 +327,3 @@ func TestKindsOfEventsHaveNames(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-func TestMetricsOfAMemory(t *testing.T) {
-	m := stint.NewMemory(stint.MemoryOptions{})
-	hour := mustLimit(t, stint.PerHour(3))
-	_, _ = m.Take(t.Context(), stint.Claim{Key: "k", Limit: hour, Cost: 1})
-	var names []string
-	for i, metric := range m.Metrics() {
-		if empty := (*stint.Memory)(nil).Metrics()[i]; empty.Name != metric.Name || empty.Samples[0].Value != 0 || metric.Help == "" {
-			t.Errorf("%+v, of a nil store %+v", metric, empty)
-		}
-		names = append(names, fmt.Sprint(metric.Name, metric.Samples[0].Value))
-	}
-	if got := strings.Join(names, " "); got != "keys1 evictions0 unstored0 caller_keys0 caller_limits0 caller_evictions0 caller_refused0" {
-		t.Error(got)
-	}
-}

@@ -3,8 +3,8 @@ package guard
 import (
 	"sync/atomic"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Stats are counts of a [Store] since it was made.
@@ -53,23 +53,23 @@ func (s *Store) Stats() Stats {
 }
 
 // Metrics returns the numbers of Stats.
-func (s *Store) Metrics() []stint.Metric {
+func (s *Store) Metrics() []storekit.Metric {
 	stats := s.Stats()
-	open := stint.Metric{Name: "store_breaker_open", Help: "1 while the circuit breaker of a server of the store is open.", Label: "shard"}
-	opens := stint.Metric{Name: "store_breaker_opens", Help: "How often that circuit breaker has opened.", Label: "shard", Counter: true}
-	refused := stint.Metric{Name: "store_breaker_refused", Help: "Calls that the circuit breaker refused.", Label: "shard", Counter: true}
+	open := storekit.Metric{Name: "store_breaker_open", Help: "1 while the circuit breaker of a server of the store is open.", Label: "shard"}
+	opens := storekit.Metric{Name: "store_breaker_opens", Help: "How often that circuit breaker has opened.", Label: "shard", Counter: true}
+	refused := storekit.Metric{Name: "store_breaker_refused", Help: "Calls that the circuit breaker refused.", Label: "shard", Counter: true}
 	for _, sh := range stats.Shards {
-		is := stint.Sample{Label: sh.Name}
+		is := storekit.Sample{Label: sh.Name}
 		if sh.State != breaker.Closed {
 			is.Value = 1
 		}
 		open.Samples = append(open.Samples, is)
-		opens.Samples = append(opens.Samples, stint.Sample{Label: sh.Name, Value: float64(sh.Opened)})
-		refused.Samples = append(refused.Samples, stint.Sample{Label: sh.Name, Value: float64(sh.Refused)})
+		opens.Samples = append(opens.Samples, storekit.Sample{Label: sh.Name, Value: float64(sh.Opened)})
+		refused.Samples = append(refused.Samples, storekit.Sample{Label: sh.Name, Value: float64(sh.Refused)})
 	}
-	return []stint.Metric{open, opens, refused, {
+	return []storekit.Metric{open, opens, refused, {
 		Name: "store_degraded", Help: "Claims decided without the store, by failure policy.", Label: "policy", Counter: true,
-		Samples: []stint.Sample{{Label: "open", Value: float64(stats.Open)}, {Label: "closed", Value: float64(stats.Closed)}, {Label: "local", Value: float64(stats.Local)}},
+		Samples: []storekit.Sample{{Label: "open", Value: float64(stats.Open)}, {Label: "closed", Value: float64(stats.Closed)}, {Label: "local", Value: float64(stats.Local)}},
 	}}
 }
 

@@ -1,6 +1,6 @@
 package lease
 
-import "github.com/stintdev/stint"
+import "github.com/stintdev/stint/storekit"
 
 // Stats are counts of a [Store] since it was made. Keys and Held are current values.
 type Stats struct {
@@ -37,17 +37,17 @@ func (s *Store) Stats() Stats {
 }
 
 // Metrics returns the numbers of Stats.
-func (s *Store) Metrics() []stint.Metric {
+func (s *Store) Metrics() []storekit.Metric {
 	t := s.Stats()
-	return []stint.Metric{
-		stint.Gauge("lease_keys", "Hot keys that are leased.", float64(t.Keys)),
-		stint.Gauge("lease_tokens_held", "Tokens charged and not yet spent: how much of the bound is in use.", float64(t.Held)),
-		stint.Counter("lease_asked", "Leasable claims that asked the store.", t.Asked),
-		stint.Counter("lease_renewals", "Background calls to the store, each for many keys.", t.Renewed),
-		{Name: "lease_local", Help: "Claims decided without asking the store.", Label: "decision", Counter: true, Samples: []stint.Sample{
+	return []storekit.Metric{
+		storekit.Gauge("lease_keys", "Hot keys that are leased.", float64(t.Keys)),
+		storekit.Gauge("lease_tokens_held", "Tokens charged and not yet spent: how much of the bound is in use.", float64(t.Held)),
+		storekit.Counter("lease_asked", "Leasable claims that asked the store.", t.Asked),
+		storekit.Counter("lease_renewals", "Background calls to the store, each for many keys.", t.Renewed),
+		{Name: "lease_local", Help: "Claims decided without asking the store.", Label: "decision", Counter: true, Samples: []storekit.Sample{
 			{Label: "allow", Value: float64(t.Local)}, {Label: "deny", Value: float64(t.Denied)},
 		}},
-		{Name: "lease_tokens", Help: "Tokens that leases were granted, refunded, or left neither spent nor refunded (stranded).", Label: "what", Counter: true, Samples: []stint.Sample{
+		{Name: "lease_tokens", Help: "Tokens that leases were granted, refunded, or left neither spent nor refunded (stranded).", Label: "what", Counter: true, Samples: []storekit.Sample{
 			{Label: "granted", Value: float64(t.Granted)}, {Label: "returned", Value: float64(t.Returned)}, {Label: "stranded", Value: float64(t.Stranded)},
 		}},
 	}

@@ -174,19 +174,19 @@ func (s *Store) Stats() Stats {
 }
 
 // Metrics returns the numbers of Stats.
-func (s *Store) Metrics() []stint.Metric {
+func (s *Store) Metrics() []storekit.Metric {
 	t := s.Stats()
 	up := 0.0
 	if t.Up {
 		up = 1
 	}
-	return []stint.Metric{
-		stint.Gauge("store_up", "1 while the store is connected to its servers.", up),
-		stint.Counter("noscript", "Calls that found their script missing in the store.", t.NoScript),
-		stint.Gauge("clock_skew_seconds", "How far the store's clock is ahead of this process's.", t.ClockSkew.Seconds()),
-		stint.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
-		stint.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
-		stint.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
+	return []storekit.Metric{
+		storekit.Gauge("store_up", "1 while the store is connected to its servers.", up),
+		storekit.Counter("noscript", "Calls that found their script missing in the store.", t.NoScript),
+		storekit.Gauge("clock_skew_seconds", "How far the store's clock is ahead of this process's.", t.ClockSkew.Seconds()),
+		storekit.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
+		storekit.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
+		storekit.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
 	}
 }
 

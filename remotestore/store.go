@@ -150,14 +150,14 @@ func (s *Store) Queued() int {
 }
 
 // Metrics returns the store's numbers for an exporter.
-func (s *Store) Metrics() []stint.Metric {
+func (s *Store) Metrics() []storekit.Metric {
 	up := 0.0
 	if s.Up() {
 		up = 1
 	}
-	return []stint.Metric{
-		stint.Gauge("store_up", "1 while the store is connected to its servers.", up),
-		stint.Gauge("store_queued", "Calls that wait to be sent.", float64(s.Queued())),
+	return []storekit.Metric{
+		storekit.Gauge("store_up", "1 while the store is connected to its servers.", up),
+		storekit.Gauge("store_queued", "Calls that wait to be sent.", float64(s.Queued())),
 	}
 }
 

@@ -24,17 +24,17 @@ func (t *Telemetry) WatchStore(name string, store stint.Store) error {
 	if storekit.Missing(store) {
 		return errors.New("stintotel: the store is nil (pass the one to watch)")
 	}
-	return t.watch(attribute.String("stint.store", name), func() []stint.Metric { return storekit.Metrics(store) })
+	return t.watch(attribute.String("stint.store", name), func() []storekit.Metric { return storekit.Metrics(store) })
 }
 
 // WatchClient exports the state of a chain's bulkhead and breaker, and of its retry
 // budget, at each collection. Nil parts are skipped. A chain replaces an earlier chain of
 // the same name. It returns the same errors as WatchStore.
 func (t *Telemetry) WatchClient(c client.Chain, retries *retrybudget.Budget) error {
-	return t.watch(attribute.String("stint.dependency", c.Name), func() []stint.Metric {
+	return t.watch(attribute.String("stint.dependency", c.Name), func() []storekit.Metric {
 		all := c.Metrics()
 		if retries != nil {
-			all = append(all, stint.Gauge("client_budget_left", "Retries that the budget would grant now.", float64(retries.Usage().Left)))
+			all = append(all, storekit.Gauge("client_budget_left", "Retries that the budget would grant now.", float64(retries.Usage().Left)))
 		}
 		return all
 	})
@@ -42,7 +42,7 @@ func (t *Telemetry) WatchClient(c client.Chain, retries *retrybudget.Budget) err
 
 // watch registers a callback that reads a source of metrics. of is the attribute with its
 // name.
-func (t *Telemetry) watch(of attribute.KeyValue, read func() []stint.Metric) error {
+func (t *Telemetry) watch(of attribute.KeyValue, read func() []storekit.Metric) error {
 	if !t.made() {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (t *Telemetry) watch(of attribute.KeyValue, read func() []stint.Metric) err
 
 // instruments makes the instruments of metrics. A provider returns the same instrument for
 // the same name.
-func (t *Telemetry) instruments(metrics []stint.Metric) (byName map[string]metric.Float64Observable, all []metric.Observable, err error) {
+func (t *Telemetry) instruments(metrics []storekit.Metric) (byName map[string]metric.Float64Observable, all []metric.Observable, err error) {
 	byName = map[string]metric.Float64Observable{}
 	for _, m := range metrics {
 		var one metric.Float64Observable
@@ -96,7 +96,7 @@ func (t *Telemetry) instruments(metrics []stint.Metric) (byName map[string]metri
 
 // observe reports the samples of a metric. It skips a metric that the source did not have
 // when the watch began.
-func observe(to metric.Observer, instrument metric.Float64Observable, of attribute.KeyValue, m *stint.Metric) {
+func observe(to metric.Observer, instrument metric.Float64Observable, of attribute.KeyValue, m *storekit.Metric) {
 	if instrument == nil {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/storekit"
 )
 
 func limit(t *testing.T, name string, n int64) stint.Limit {
@@ -161,8 +162,8 @@ func (described) Take(context.Context, stint.Claim) (d stint.Decision, err error
 
 func (described) TakeGroups(context.Context, []stint.Group, []stint.Decision) error { return nil }
 
-func (d described) Metrics() []stint.Metric {
-	return []stint.Metric{{Name: "own", Help: d.help, Counter: true, Label: d.label, Samples: []stint.Sample{{Label: "x", Value: 7}}}}
+func (d described) Metrics() []storekit.Metric {
+	return []storekit.Metric{{Name: "own", Help: d.help, Counter: true, Label: d.label, Samples: []storekit.Sample{{Label: "x", Value: 7}}}}
 }
 
 // A store that is watched after the registration is exported too.

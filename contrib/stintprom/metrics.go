@@ -9,6 +9,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/nameset"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Metrics is a [prometheus.Collector] and a [stint.Observer]. Make one with [New]; the
@@ -35,7 +36,7 @@ type Metrics struct {
 	pairs          nameset.Set[[2]string] // of a limiter and a limit, or a store and a shard
 
 	mu      sync.Mutex
-	watched map[source]func() []stint.Metric // guarded by mu
+	watched map[source]func() []storekit.Metric // guarded by mu
 }
 
 // New returns metrics without values.

@@ -29,7 +29,7 @@ func (m *Metrics) WatchStore(name string, store stint.Store) error {
 	if storekit.Missing(store) {
 		return errors.New("stintprom: the store is nil (pass the one to watch)")
 	}
-	return m.watch(source{"store", name}, func() []stint.Metric { return storekit.Metrics(store) })
+	return m.watch(source{"store", name}, func() []storekit.Metric { return storekit.Metrics(store) })
 }
 
 // WatchClient exports the state of a chain's bulkhead and breaker, and of its retry
@@ -37,21 +37,21 @@ func (m *Metrics) WatchStore(name string, store stint.Store) error {
 // same name. It returns an error, and exports nothing, if 1,000 stores and clients are
 // watched already.
 func (m *Metrics) WatchClient(c client.Chain, retries *retrybudget.Budget) error {
-	return m.watch(source{"dependency", c.Name}, func() []stint.Metric {
+	return m.watch(source{"dependency", c.Name}, func() []storekit.Metric {
 		all := c.Metrics()
 		if retries != nil {
-			all = append(all, stint.Gauge("client_budget_left", "Retries that the budget would grant now.", float64(retries.Usage().Left)))
+			all = append(all, storekit.Gauge("client_budget_left", "Retries that the budget would grant now.", float64(retries.Usage().Left)))
 		}
 		return all
 	})
 }
 
-func (m *Metrics) watch(s source, read func() []stint.Metric) error {
+func (m *Metrics) watch(s source, read func() []storekit.Metric) error {
 	s.name = valid(s.name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.watched == nil {
-		m.watched = map[source]func() []stint.Metric{}
+		m.watched = map[source]func() []storekit.Metric{}
 	}
 	if m.watched[s] == nil && len(m.watched) >= nameset.Max {
 		return fmt.Errorf("stintprom: %d stores and clients are watched already (watch each once, under a fixed name)", nameset.Max)
@@ -70,7 +70,7 @@ type family struct {
 
 type sample struct {
 	source string
-	stint.Sample
+	storekit.Sample
 }
 
 // families reads what is watched. The first source that has a metric describes it: two
@@ -95,7 +95,7 @@ func (m *Metrics) families() map[string]*family {
 	return all
 }
 
-func newFamily(label string, m *stint.Metric) *family {
+func newFamily(label string, m *storekit.Metric) *family {
 	f := &family{kind: prometheus.GaugeValue, labeled: m.Label != ""}
 	name, labels := "stint_"+m.Name, []string{label}
 	if m.Counter {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/storekit"
 )
 
 // ObserveStart reports the start of an event to the Observer, if there is one, with the
@@ -33,15 +34,15 @@ func (p *Chain) Observe(ctx context.Context, e stint.Event) {
 
 // Metrics returns the current state of the bulkhead and the breaker, for an exporter. A
 // nil part has no samples.
-func (p *Chain) Metrics() []stint.Metric {
-	state := stint.Metric{Name: "client_breaker_state", Help: "1 for the state that the breaker is in.", Label: "state"}
-	limit := stint.Metric{Name: "client_bulkhead_limit", Help: "Places that the bulkhead has."}
-	inUse := stint.Metric{Name: "client_bulkhead_in_use", Help: "Places of the bulkhead that are held."}
-	waiting := stint.Metric{Name: "client_bulkhead_waiting", Help: "Callers that wait for a place of the bulkhead."}
+func (p *Chain) Metrics() []storekit.Metric {
+	state := storekit.Metric{Name: "client_breaker_state", Help: "1 for the state that the breaker is in.", Label: "state"}
+	limit := storekit.Metric{Name: "client_bulkhead_limit", Help: "Places that the bulkhead has."}
+	inUse := storekit.Metric{Name: "client_bulkhead_in_use", Help: "Places of the bulkhead that are held."}
+	waiting := storekit.Metric{Name: "client_bulkhead_waiting", Help: "Callers that wait for a place of the bulkhead."}
 	if p != nil && p.Breaker != nil {
 		current := p.Breaker.State()
 		for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled} {
-			sample := stint.Sample{Label: snakeCase(s)}
+			sample := storekit.Sample{Label: snakeCase(s)}
 			if s == current {
 				sample.Value = 1
 			}
@@ -50,11 +51,11 @@ func (p *Chain) Metrics() []stint.Metric {
 	}
 	if p != nil && p.Bulkhead != nil {
 		u := p.Bulkhead.Usage()
-		limit.Samples = []stint.Sample{{Value: float64(u.Limit)}}
-		inUse.Samples = []stint.Sample{{Value: float64(u.InUse)}}
-		waiting.Samples = []stint.Sample{{Value: float64(u.Waiting)}}
+		limit.Samples = []storekit.Sample{{Value: float64(u.Limit)}}
+		inUse.Samples = []storekit.Sample{{Value: float64(u.InUse)}}
+		waiting.Samples = []storekit.Sample{{Value: float64(u.Waiting)}}
 	}
-	return []stint.Metric{state, limit, inUse, waiting}
+	return []storekit.Metric{state, limit, inUse, waiting}
 }
 
 // snakeCase returns the text of a state or a reason in snake case, such as "half_open".
