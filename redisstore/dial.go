@@ -125,17 +125,7 @@ func (d *dialer) clientOption(c *conn, db int, fetch func(context.Context) (logi
 
 // dial makes one network connection for the client of a conn.
 func (c *conn) dial(ctx context.Context, addr string, by *net.Dialer, o *Options) (net.Conn, error) {
-	dial := o.Dial
-	if dial == nil {
-		dial = by.DialContext
-	}
-	network, err := dial(ctx, "tcp", addr)
-	switch {
-	case err == nil && network == nil:
-		err = errors.New("Options.Dial returned no connection and no error")
-	case err == nil:
-		network, err = encrypt(ctx, network, addr, o.TLSConfig())
-	}
+	network, err := o.connect(ctx, addr, by)
 	if err != nil {
 		return nil, &notConnected{err}
 	}

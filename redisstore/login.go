@@ -52,11 +52,7 @@ func (d *dialer) callCredentials() *loginCall {
 		defer close(call.done)
 		ctx, cancel := context.WithTimeout(context.Background(), d.opts.Timeout)
 		defer cancel()
-		username, password, err := d.opts.Login(ctx)
-		call.login = login{username, password}
-		if err != nil {
-			call.err = fmt.Errorf("credentials: %w", err)
-		}
+		call.login, call.err = d.opts.serverLogin(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.mu.login = nil
@@ -64,13 +60,32 @@ func (d *dialer) callCredentials() *loginCall {
 	return call
 }
 
-// sentinelLogin returns the credentials for a new connection to a sentinel.
-func (d *dialer) sentinelLogin(ctx context.Context) (login, error) {
-	username, password, err := d.opts.SentinelLogin(ctx)
+// serverLogin returns the credentials for a new connection to a server.
+func (o *Options) serverLogin(ctx context.Context) (login, error) {
+	if o.Credentials == nil {
+		return login{o.Username, o.Password}, nil
+	}
+	username, password, err := o.Credentials(ctx)
 	if err != nil {
-		return login{}, fmt.Errorf("credentials of the sentinels: %w", err)
+		return login{}, fmt.Errorf("credentials: %w", err)
 	}
 	return login{username, password}, nil
+}
+
+// sentinelLogin returns the credentials for a new connection to a sentinel.
+func (o *Options) sentinelLogin(ctx context.Context) (login, error) {
+	switch {
+	case o.SentinelCredentials != nil:
+		username, password, err := o.SentinelCredentials(ctx)
+		if err != nil {
+			return login{}, fmt.Errorf("credentials of the sentinels: %w", err)
+		}
+		return login{username, password}, nil
+	case o.sentinel == nil:
+		return login{o.SentinelUsername, o.SentinelPassword}, nil
+	}
+	o.sentinel.LogTo(o.Logger)
+	return login{o.SentinelUsername, o.sentinel.Fresh()}, nil
 }
 
 // lastLogin returns the login of the most recent connection to a server.

@@ -37,6 +37,14 @@ const (
 	Sentinel
 )
 
+// String returns the topology in lower case, such as "cluster".
+func (t Topology) String() string {
+	if t > Sentinel {
+		return fmt.Sprintf("topology(%d)", uint8(t))
+	}
+	return [...]string{"single", "cluster", "sentinel"}[t]
+}
+
 // Options configures a store: the servers and the way to connect to them. [ParseURL]
 // makes them from a URL. Only Addrs is required, or Client in place of it.
 type Options struct {
@@ -163,41 +171,10 @@ func (o Options) GoString() string { return o.String() }
 // LogValue returns String for a log line.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
-// Login returns the user name and password for a new connection.
-func (o *Options) Login(ctx context.Context) (username, password string, err error) {
-	if o.Credentials != nil {
-		return o.Credentials(ctx)
-	}
-	return o.Username, o.Password, nil
-}
-
-// SentinelLogin returns the user name and password for a new connection to a
-// sentinel.
-func (o *Options) SentinelLogin(ctx context.Context) (username, password string, err error) {
-	switch {
-	case o.SentinelCredentials != nil:
-		return o.SentinelCredentials(ctx)
-	case o.sentinel == nil:
-		return o.SentinelUsername, o.SentinelPassword, nil
-	}
-	o.sentinel.LogTo(o.Logger)
-	return o.SentinelUsername, o.sentinel.Fresh(), nil
-}
-
-// TLSConfig returns the TLS configuration for a new connection. It reads the files
-// that the URL named again if they have changed, and logs the change. If a changed
-// file is invalid, its last valid content stays in use.
-func (o *Options) TLSConfig() *tls.Config {
-	if o.files != nil {
-		o.files.LogTo(o.Logger)
-	}
-	return o.files.Apply(o.TLS)
-}
-
 // setDefaults fills in the defaults and returns an error if an option is invalid.
 func (o *Options) setDefaults() error {
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
-	o.Timeout = cmp.Or(o.Timeout, time.Second)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
 	o.CallerBytes = cmp.Or(o.CallerBytes, DefaultCallerBytes)

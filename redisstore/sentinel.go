@@ -76,7 +76,7 @@ func mostNamed(names []string) string {
 func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	c := newConn(addr)
 	defer context.AfterFunc(ctx, c.cut)()
-	client, err := rueidis.NewClient(s.dialer.clientOption(c, 0, s.dialer.sentinelLogin, &s.dialer.sentinel))
+	client, err := rueidis.NewClient(s.dialer.clientOption(c, 0, s.dialer.opts.sentinelLogin, &s.dialer.sentinel))
 	c.client = client
 	defer c.close()
 	if err != nil {

@@ -211,18 +211,15 @@ func (s *Source) connect(ctx context.Context) (rueidis.Client, error) {
 	if s.closed {
 		return nil, rueidis.ErrClosing
 	}
-	var now login
-	var err error
-	if now.username, now.password, err = s.options.Login(ctx); err != nil {
+	o, err := s.options.ClientOption(ctx)
+	if err != nil {
 		return nil, s.explain(err)
 	}
-	if now.sentinelUsername, now.sentinelPassword, err = s.options.SentinelLogin(ctx); err != nil {
-		return nil, s.explain(err)
-	}
+	now := login{o.Username, o.Password, o.Sentinel.Username, o.Sentinel.Password}
 	if s.client != nil && s.login == now {
 		return s.client, nil
 	}
-	c, err := rueidis.NewClient(clientOption(&s.options, now))
+	c, err := rueidis.NewClient(withDefaults(o))
 	switch {
 	case err != nil && s.client != nil:
 		return s.client, nil // the open connections may still be valid although the new password fails

@@ -2,7 +2,6 @@ package redisrules
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"strconv"
 	"time"
@@ -10,35 +9,18 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
-	"github.com/stintdev/stint/redisstore"
 )
 
 // timeout bounds connecting, and waiting for a reply.
 const timeout = time.Second
 
-// clientOption returns the client options for the servers of a store.
-func clientOption(o *redisstore.Options, l login) rueidis.ClientOption {
-	return rueidis.ClientOption{
-		InitAddress: o.Addrs, Username: l.username, Password: l.password, SelectDB: o.DB, TLSConfig: o.TLS,
-		Sentinel: rueidis.SentinelOption{
-			MasterSet: o.Master, Username: l.sentinelUsername, Password: l.sentinelPassword, TLSConfig: o.TLS, ClientName: "stint-rules",
-		},
-		ClientName: "stint-rules", DisableCache: true, ForceSingleClient: o.Topology == redisstore.Single,
-		Dialer: net.Dialer{Timeout: timeout, KeepAlive: timeout}, ConnWriteTimeout: timeout, PipelineMultiplex: -1,
-		RetryDelay: retryDelay,
-		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return dial(ctx, addr, d, o.TLSConfig())
-		},
-	}
-}
-
-// dial connects with the certificates that are current now.
-func dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
-	if secure == nil {
-		return d.DialContext(ctx, "tcp", addr)
-	}
-	t := &tls.Dialer{NetDialer: d, Config: secure}
-	return t.DialContext(ctx, "tcp", addr)
+// withDefaults returns the options of a client with those that the rules need.
+func withDefaults(o rueidis.ClientOption) rueidis.ClientOption {
+	o.ClientName, o.Sentinel.ClientName = "stint-rules", "stint-rules"
+	o.Dialer = net.Dialer{Timeout: timeout, KeepAlive: timeout}
+	o.ConnWriteTimeout, o.PipelineMultiplex, o.DisableCache = timeout, -1, true
+	o.RetryDelay = retryDelay
+	return o
 }
 
 // retryDelay retries a read whose connection has ended, and gives up soon when
