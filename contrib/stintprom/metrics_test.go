@@ -130,7 +130,7 @@ func decide(t *testing.T, chain *client.Chain, why retry.Stop) {
 	case retry.StopBudget:
 		o.Budget = empty{}
 	}
-	_ = must(chain.Policy(o)).Do(ctx, f)
+	_ = must(chain.RetryPolicy(o)).Do(ctx, f)
 }
 
 // empty is a budget without retries.

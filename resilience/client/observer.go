@@ -17,7 +17,7 @@ import (
 // ObserveStart reports the start of an event to the Observer, if there is one, with the
 // dependency's name. It returns the context of the operation.
 func (p *Chain) ObserveStart(ctx context.Context, e stint.Event) context.Context {
-	if p.Observer == nil {
+	if p == nil || p.Observer == nil {
 		return ctx
 	}
 	e.Name = p.Name
@@ -26,7 +26,7 @@ func (p *Chain) ObserveStart(ctx context.Context, e stint.Event) context.Context
 
 // Observe passes an event to the Observer, if there is one, with the dependency's name.
 func (p *Chain) Observe(ctx context.Context, e stint.Event) {
-	if p.Observer != nil {
+	if p != nil && p.Observer != nil {
 		e.Name = p.Name
 		p.Observer.Observe(ctx, e)
 	}

@@ -42,17 +42,17 @@ type Options struct {
 
 	// Outcome returns what an attempt tells the breaker about the dependency; either resp
 	// or err is nil. It must leave the body unread. It is not called if the caller gave
-	// up or nothing was sent. Defaults to [Outcome].
+	// up or nothing was sent. Defaults to [OutcomeOf].
 	Outcome func(resp *http.Response, err error) breaker.Outcome
 
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 }
 
-// Outcome returns what an attempt tells about a dependency. An error, a status of 500 or
+// OutcomeOf returns what an attempt tells about a dependency. An error, a status of 500 or
 // more and an invalid status are failures. A 429 is not: the dependency works. A canceled
 // attempt is ignored.
-func Outcome(resp *http.Response, err error) breaker.Outcome {
+func OutcomeOf(resp *http.Response, err error) breaker.Outcome {
 	if err == nil && (resp.StatusCode >= http.StatusInternalServerError || !valid(resp.StatusCode)) {
 		return breaker.Failure
 	}
@@ -68,7 +68,7 @@ func (o *Options) setDefaults() {
 		o.Classify = retry.ClassifyHTTP
 	}
 	if o.Outcome == nil {
-		o.Outcome = Outcome
+		o.Outcome = OutcomeOf
 	}
 	o.Base = cmp.Or(o.Base, http.DefaultTransport)
 }
@@ -90,7 +90,7 @@ func New(o Options) (*Transport, error) {
 		wrong = fmt.Errorf("client: Timeout: is %v, which is below 0", o.Timeout)
 	}
 	if o.Retry != nil {
-		policy, err := t.options.Policy(*o.Retry)
+		policy, err := t.options.RetryPolicy(*o.Retry)
 		t.policy, wrong = policy, errors.Join(wrong, err)
 	}
 	if wrong != nil {
@@ -109,11 +109,11 @@ func (o *Options) sender() http.RoundTripper {
 	return &sender
 }
 
-// Policy returns a retry policy of these options that also passes its steps to the
+// RetryPolicy returns a retry policy of these options that also passes its steps to the
 // Observer. It does not count requests in the Budget: the caller counts a request once it
 // is sent, because requests that a part refuses must not earn retries. A caller that does
 // not send a granted retry must return it to the Budget.
-func (p *Chain) Policy(o retry.Options) (*retry.Policy, error) {
+func (p *Chain) RetryPolicy(o retry.Options) (*retry.Policy, error) {
 	observe := o.Observe
 	o.Observe = func(s retry.Step) {
 		if observe != nil {

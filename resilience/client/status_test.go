@@ -21,7 +21,7 @@ func TestResultsAreOfAFixedSet(t *testing.T) {
 		if got, want := seen.kinds(), " attempt="+want+" request="+want; got != want {
 			t.Errorf("%d: got %s, want %s", status, got, want)
 		}
-		if failed := want == "5xx"; (Outcome(&http.Response{StatusCode: status}, nil) == breaker.Failure) != failed {
+		if failed := want == "5xx"; (OutcomeOf(&http.Response{StatusCode: status}, nil) == breaker.Failure) != failed {
 			t.Errorf("%d: failed is not %v", status, failed)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/retry"
@@ -38,6 +39,17 @@ func TestZeroValues(t *testing.T) {
 	call.Success()
 	call.Release()
 	(&Call{}).Release()
+	for _, p := range []*Chain{nil, {}} {
+		if ctx := p.ObserveStart(t.Context(), stint.Event{}); ctx != t.Context() {
+			t.Error("another context without an observer")
+		}
+		p.Observe(t.Context(), stint.Event{})
+		if policy, err := p.RetryPolicy(retry.Options{}); err != nil {
+			t.Error(err)
+		} else if err := policy.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
 	var refused *RefusedError
 	if _, err := (&Chain{Bulkhead: &bulkhead.Bulkhead{}}).Begin(t.Context(), ""); !errors.As(err, &refused) {
 		t.Errorf("a bulkhead: %v", err)

@@ -106,7 +106,7 @@ func TestOptionsOfCallsAreNotWrittenTo(t *testing.T) {
 func TestFailureCodes(t *testing.T) {
 	var failures []codes.Code
 	for c := codes.OK; c <= codes.Unauthenticated; c++ {
-		if Outcome(c) == breaker.Failure {
+		if OutcomeOf(c) == breaker.Failure {
 			failures = append(failures, c)
 		}
 	}

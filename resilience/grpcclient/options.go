@@ -39,8 +39,8 @@ type Options struct {
 	// and RESOURCE_EXHAUSTED.
 	Retryable func(codes.Code) bool
 
-	// Outcome returns what a code tells the breaker about the server. It is not called if
-	// the caller gave up. Defaults to [Outcome].
+	// OutcomeOf returns what a code tells the breaker about the server. It is not called if
+	// the caller gave up. Defaults to [OutcomeOf].
 	Outcome func(codes.Code) breaker.Outcome
 
 	// Key returns the Limiter's key for an attempt. Defaults to the target of the
@@ -48,10 +48,10 @@ type Options struct {
 	Key func(ctx context.Context, target, method string) string
 }
 
-// Outcome returns what a code tells about the server. UNAVAILABLE, DEADLINE_EXCEEDED,
+// OutcomeOf returns what a code tells about the server. UNAVAILABLE, DEADLINE_EXCEEDED,
 // INTERNAL, UNKNOWN and DATA_LOSS are failures. CANCELED is ignored. All other codes are
 // successes.
-func Outcome(c codes.Code) breaker.Outcome {
+func OutcomeOf(c codes.Code) breaker.Outcome {
 	switch c {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
 		return breaker.Failure
@@ -78,7 +78,7 @@ func (o *Options) setDefaults() {
 		o.Retryable = retryable
 	}
 	if o.Outcome == nil {
-		o.Outcome = Outcome
+		o.Outcome = OutcomeOf
 	}
 	if o.Key == nil {
 		o.Key = func(_ context.Context, target, _ string) string { return target }
@@ -105,7 +105,7 @@ func New(o Options) (*Client, error) {
 	if o.Retry != nil {
 		with := *o.Retry
 		with.Classify = nil // try marks its errors with retry.After and retry.Permanent
-		policy, err := c.options.Policy(with)
+		policy, err := c.options.RetryPolicy(with)
 		c.policy, wrong = policy, errors.Join(wrong, err)
 	}
 	if wrong != nil {
