@@ -34,8 +34,8 @@ type JointLimiter struct {
 // no limiters, if one of them was not made by [NewLimiter], or if they use
 // different stores or clocks.
 //
-// The observers of the limiters see the decisions of the JointLimiter; an observer of
-// several of them sees each decision once.
+// The observers of the limiters see the decisions of the JointLimiter. An observer of
+// several of them sees each decision once, also where [Observers] combines it with others.
 func Join(limiters ...*Limiter) (*JointLimiter, error) {
 	if len(limiters) == 0 {
 		return nil, invalid("limiters: there are none", "pass one for each key")
@@ -62,7 +62,7 @@ func Join(limiters ...*Limiter) (*JointLimiter, error) {
 		all.shapes, all.most = all.shapes || l.shapes, min(all.most, l.most)
 		names = append(names, l.name)
 		if o := l.observed; o != nil {
-			observers = append(observers, o.observer)
+			observers = addObserver(observers, o.observer)
 		}
 	}
 	all.name = strings.Join(names, "+")

@@ -122,11 +122,14 @@ type Event struct {
 }
 
 // Observers returns an observer that passes every event to each of the given ones, in
-// their order. An observer that occurs more than once, also in the result of an earlier
-// call of Observers, gets each event once. Nil observers are left out; without any other
-// it returns nil.
+// their order. Nil observers are left out; without any other it returns nil.
 func Observers(list ...Observer) Observer {
-	all := distinct(nil, list)
+	var all []Observer
+	for _, o := range list {
+		if v := reflect.ValueOf(o); v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+			all = append(all, o)
+		}
+	}
 	switch len(all) {
 	case 0:
 		return nil
@@ -136,20 +139,19 @@ func Observers(list ...Observer) Observer {
 	return &observers{all}
 }
 
-// distinct appends the observers that are neither nil nor known already.
-func distinct(all, list []Observer) []Observer {
-	for _, o := range list {
-		v := reflect.ValueOf(o)
-		if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-			continue
+// addObserver adds an observer to those of a joint limiter, unless it is among them. Of
+// the result of [Observers], it adds the observers that this result combines.
+func addObserver(all []Observer, o Observer) []Observer {
+	if several, ok := o.(*observers); ok {
+		for _, one := range several.list {
+			all = addObserver(all, one)
 		}
-		if several, ok := o.(*observers); ok {
-			all = distinct(all, several.list)
-		} else if !slices.ContainsFunc(all, func(known Observer) bool { return same(known, o) }) {
-			all = append(all, o)
-		}
+		return all
 	}
-	return all
+	if slices.ContainsFunc(all, func(known Observer) bool { return same(known, o) }) {
+		return all
+	}
+	return append(all, o)
 }
 
 type observers struct{ list []Observer }
