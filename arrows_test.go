@@ -105,6 +105,7 @@ var arrows = map[string]struct {
 	"bench":                             {[]string{".", "api/…", "guard", "internal/testserver", "lease", "redisstore"}, "it measures the libraries as users call them, and the program as a process"},
 	"bench/pictures":                    {[]string{".", "bench/simulate"}, "it draws what the algorithms and the simulation answer"},
 	"bench/simulate":                    {[]string{"resilience/…"}, "it simulates clients and servers, so it needs no limits"},
+	"cmd/stint/internal/oteltest":       {nil, "it is tests alone"},
 	"cmd/stint/internal/redisstoretest": {nil, "it is tests alone"},
 	"cmd/stint/internal/docstest":       {nil, "it is tests alone"},
 	"cmd/stint/internal/deploytest":     {nil, "it is tests alone"},

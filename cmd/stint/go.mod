@@ -15,11 +15,15 @@ require (
 	github.com/spf13/pflag v1.0.10
 	github.com/stintdev/stint v0.1.0
 	github.com/stintdev/stint/api v0.1.0
+	github.com/stintdev/stint/contrib/stintotel v0.1.0
 	github.com/stintdev/stint/grpclimit v0.1.0
 	github.com/stintdev/stint/redisstore v0.1.0
 	github.com/stintdev/stint/remotestore v0.1.0
 	github.com/stintdev/stint/rule v0.1.0
 	github.com/stintdev/stint/storetest v0.1.0
+	go.opentelemetry.io/otel v1.47.0
+	go.opentelemetry.io/otel/sdk v1.47.0
+	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/net v0.61.0
 	golang.org/x/sync v0.24.0
@@ -29,6 +33,16 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	pgregory.net/rapid v1.3.0
+)
+
+require (
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 )
 
 require (

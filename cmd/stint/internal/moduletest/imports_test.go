@@ -22,7 +22,7 @@ const (
 // missing here brings nothing.
 var brings = map[string][]string{
 	"api":                   {"google.golang.org/grpc"},
-	"contrib/stintotel":     {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric"},
+	"contrib/stintotel":     {"go.opentelemetry.io/otel"},
 	"contrib/stintpolicy":   {"github.com/failsafe-go/failsafe-go"},
 	"contrib/stintprom":     {"github.com/prometheus/client_golang"},
 	"grpclimit":             {"google.golang.org/grpc"},

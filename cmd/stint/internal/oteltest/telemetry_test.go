@@ -1,4 +1,4 @@
-package stintotel
+package oteltest
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/contrib/stintotel"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/nameset"
 	"github.com/stintdev/stint/lease"
@@ -46,7 +47,7 @@ func check(t *testing.T, err error) {
 
 // telemetry is a Telemetry with an SDK that keeps everything.
 type telemetry struct {
-	*Telemetry
+	*stintotel.Telemetry
 
 	t      *testing.T
 	reader *metric.ManualReader
@@ -58,8 +59,8 @@ func newTelemetry(t *testing.T) *telemetry {
 	t.Helper()
 	reader, spans := metric.NewManualReader(), tracetest.NewSpanRecorder()
 	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
-	o := Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader), metric.WithCardinalityLimit(0)), TracerProvider: tracer}
-	return &telemetry{must(New(o)), t, reader, spans, tracer}
+	o := stintotel.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader), metric.WithCardinalityLimit(0)), TracerProvider: tracer}
+	return &telemetry{must(stintotel.New(o)), t, reader, spans, tracer}
 }
 
 // values returns the value of each series by its name and attributes; of a histogram, the
@@ -330,7 +331,7 @@ func TestSeriesAreBounded(t *testing.T) {
 }
 
 func TestMissingValues(t *testing.T) {
-	for _, y := range []*Telemetry{nil, {}} {
+	for _, y := range []*stintotel.Telemetry{nil, {}} {
 		ctx := y.Start(t.Context(), stint.Event{})
 		y.Observe(ctx, stint.Event{})
 		if ctx != t.Context() || y.WatchStore("limits", stint.NewMemory(stint.MemoryOptions{})) != nil {
@@ -341,7 +342,7 @@ func TestMissingValues(t *testing.T) {
 	if y.WatchStore("nil", nil) == nil || y.WatchStore("nil", (*stint.Memory)(nil)) == nil {
 		t.Error("a store that is missing is watched")
 	}
-	global := must(New(Options{})) // the global providers do nothing until the program sets others
+	global := must(stintotel.New(stintotel.Options{})) // the global providers do nothing until the program sets others
 	global.Observe(global.Start(t.Context(), stint.Event{Kind: stint.EventDecision}), stint.Event{Kind: stint.EventDecision})
 	check(t, global.WatchStore("limits", stint.NewMemory(stint.MemoryOptions{})))
 }
