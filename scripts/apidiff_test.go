@@ -88,6 +88,8 @@ func TestAPIDiffComparesWithTheLastTag(t *testing.T) {
 	expect(true, "./store.New: changed from func() to func() error")
 	write(t, folder, "CHANGELOG.md", "## [Unreleased]\n\n- **Go API:** store.New returns an error.\n\n## [0.1.0]\n")
 	expect(false, "./store.New: changed")
+	write(t, folder, "CHANGELOG.md", "## [Unreleased]\n\n## [0.2.0]\n\n- **Go API:** store.New returns an error.\n\n## [0.1.0]\n")
+	expect(false, "./store.New: changed")
 
 	for _, command := range []string{"git commit -qam second", "git tag v1.0.0"} {
 		if out, err := run(strings.Fields(command)...); err != nil {
