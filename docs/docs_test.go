@@ -102,6 +102,9 @@ func namesSource(text string) bool {
 		return false
 	}
 	first, _, below := strings.Cut(text, "/")
+	if first == ".cache" { // is not part of the repository, and another part of it exists on each machine
+		return false
+	}
 	if below {
 		top, err := os.Stat(filepath.Join("..", first))
 		return err == nil && top.IsDir()
