@@ -16,7 +16,7 @@ type batch struct {
 	numberOf map[*compiled]int // index in limits
 	lines    []line
 	groups   []lineGroup
-	plain    bool // bucket.lua or one.lua suffices: each line is a plain bucket with a key of its own
+	plain    bool // plain.lua or one_bucket.lua suffices: each line is a plain bucket with a key of its own
 
 	order   []int             // key numbers in the order in which the script gets them
 	closed  [classes + 1]bool // classes of callers' limits that refuse new states
@@ -88,12 +88,12 @@ func (b *batch) add(claims []stint.Claim, flags groupFlags) int {
 	return len(b.groups) - 1
 }
 
-// plainBucket reports whether bucket.lua and one.lua can decide a group.
+// plainBucket reports whether plain.lua and one_bucket.lua can decide a group.
 func plainBucket(claims []stint.Claim, flags groupFlags) bool {
 	return len(claims) == 1 && flags == 0 && quickClaim(&claims[0])
 }
 
-// quickClaim reports whether bucket.lua and one.lua can decide a group of this one
+// quickClaim reports whether plain.lua and one_bucket.lua can decide a group of this one
 // claim. Only take.lua reports what the account of callers' limits needs.
 func quickClaim(c *stint.Claim) bool {
 	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA && !c.Limit.FromCaller()

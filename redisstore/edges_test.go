@@ -95,7 +95,7 @@ func appendBucket(last, whole, frac int64) []byte {
 	return append(state, digits...)
 }
 
-// decides returns the decision of one.lua, bucket.lua or take.lua.
+// decides returns the decision of one_bucket.lua, plain.lua or take.lua.
 func (e *edges) decides(way int, state []byte, c stint.Claim) {
 	e.Helper()
 	b := e.encode.newBatch()

@@ -11,25 +11,26 @@ import (
 	"github.com/stintdev/stint/internal/clock"
 )
 
-// The scripts. bucket.lua decides batches of plain bucket claims, which most checks are,
-// one.lua decides a single one, and take.lua decides everything. They are translations of
-// the steps of package stint; a fuzz test on a real server compares them with those.
+// The scripts. plain.lua decides batches of plain bucket claims, which most checks are,
+// one_bucket.lua decides a single one, and take.lua decides everything. They are
+// translations of the steps of package stint; a fuzz test on a real server compares
+// them with those.
 var (
-	//go:embed one.lua
+	//go:embed one_bucket.lua
 	oneScript string
-	//go:embed bucket.lua
+	//go:embed plain.lua
 	bucketScript string
 	//go:embed take.lua
 	takeScript string
 
-	// bucketStep is the part that one.lua and bucket.lua share.
-	//go:embed step.lua
+	// bucketStep is the part that one_bucket.lua and plain.lua share.
+	//go:embed bucket_step.lua
 	bucketStep string
 )
 
 // withStep returns a script with bucketStep in place of the line that names it.
 func withStep(text string) *script {
-	return newScript(strings.Replace(text, "-- step.lua\n", bucketStep, 1))
+	return newScript(strings.Replace(text, "-- bucket_step.lua\n", bucketStep, 1))
 }
 
 // encoding turns claims into script calls, and replies into decisions. It is safe for
@@ -98,14 +99,14 @@ func (b *batch) invocation() invocation {
 	return b.invoke(b.encoding.take)
 }
 
-// appendOne appends what one.lua reads.
+// appendOne appends what one_bucket.lua reads.
 func (e *encoding) appendOne(to []byte, l *compiled, cost int64) []byte {
 	to = e.appendTimes(to)
 	to = binary.BigEndian.AppendUint32(to, uint32(cost))
 	return append(to, l.args...)
 }
 
-// maxPlain bounds the keys of bucket.lua, which puts them on Lua's stack.
+// maxPlain bounds the keys of plain.lua, which puts them on Lua's stack.
 const maxPlain = 4000
 
 // invoke returns the call of a script with the keys in the order of b.order. All keys
@@ -141,7 +142,7 @@ func (b *batch) appendLimits(to []byte) []byte {
 // serverClock stands for the clock of the server.
 const serverClock = -1
 
-// encodePlain writes the lines as runs under one limit, for bucket.lua.
+// encodePlain writes the lines as runs under one limit, for plain.lua.
 func (b *batch) encodePlain() {
 	b.args = b.appendLimits(b.args)
 	b.orderByLimit()

@@ -18,7 +18,7 @@ type pending struct {
 
 	slot     uint16
 	replicas uint8         // number of replicas that must confirm a charge
-	slow     bool          // needs take.lua; bucket.lua cannot decide it
+	slow     bool          // needs take.lua; plain.lua cannot decide it
 	charged  atomic.Bool   // the server has charged it and the wait for replicas is left
 	groups   []groupToSend // at least one
 	claims   []stint.Claim // the claims of all groups

@@ -637,7 +637,7 @@ local function save(i, s, l)
   -- of the script.
   local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + 1 + keep
   local outlives = l.kind <= LEAKY
-  if outlives then ms = ms + 15000 end -- as in bucket.lua
+  if outlives then ms = ms + 15000 end -- as in plain.lua
   if not s.known or gone <= now and keep == 0 and not outlives then
     if old[i] then call('DEL', keys[i]) end
     return

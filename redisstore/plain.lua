@@ -1,5 +1,5 @@
 -- Decides claims on buckets (token_bucket, gcra) that are each a group of one and
--- ask for no extra, as nearly every check does. one.lua decides such a claim in a
+-- ask for no extra, as nearly every check does. one_bucket.lua decides such a claim in a
 -- call of its own, take.lua everything else.
 --
 -- KEYS: the key of each claim. ARGV[1] (big-endian):
@@ -36,7 +36,7 @@ while at <= #args do
   local wanted = need * times
   for i = first, first + claims - 1 do
     local key, state = keys[i], old[i]
-    -- step.lua
+    -- bucket_step.lua
     old[i] = state or ''
     sizes[i], allowed = size, allowed + fit
   end

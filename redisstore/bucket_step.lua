@@ -1,5 +1,5 @@
 -- The step of a bucket (token_bucket, gcra), a translation of bucket.go in package
--- stint. It is inserted into bucket.lua and one.lua at the line that names it,
+-- stint. It is inserted into plain.lua and one_bucket.lua at the line that names it,
 -- because a function call would cost as much as the arithmetic.
 --
 -- Input: key, its state (false: none), now, start, the limit's p, q, fill and full,
