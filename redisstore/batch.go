@@ -16,7 +16,7 @@ type batch struct {
 	numberOf map[*compiled]int // index in limits
 	lines    []line
 	groups   []lineGroup
-	plain    bool // plain.lua or one_bucket.lua suffices: each line is a plain bucket with a key of its own
+	plain    bool // take.lua is not needed: each line is a plain claim with a key of its own
 
 	order   []int             // key numbers in the order in which the script gets them
 	closed  [classes + 1]bool // classes of callers' limits that refuse new states
@@ -80,7 +80,7 @@ func (b *batch) reset() {
 // or dryGroup.
 func (b *batch) add(claims []stint.Claim, flags groupFlags) int {
 	group := lineGroup{first: len(b.lines), lines: len(claims), flags: flags}
-	b.plain = b.plain && plainBucket(claims, flags)
+	b.plain = b.plain && plainGroup(claims, flags)
 	for i := range claims {
 		b.addLine(&claims[i])
 	}
@@ -88,15 +88,16 @@ func (b *batch) add(claims []stint.Claim, flags groupFlags) int {
 	return len(b.groups) - 1
 }
 
-// plainBucket reports whether plain.lua and one_bucket.lua can decide a group.
-func plainBucket(claims []stint.Claim, flags groupFlags) bool {
+// plainGroup reports whether plain.lua can decide a group.
+func plainGroup(claims []stint.Claim, flags groupFlags) bool {
 	return len(claims) == 1 && flags == 0 && quickClaim(&claims[0])
 }
 
-// quickClaim reports whether plain.lua and one_bucket.lua can decide a group of this one
-// claim. Only take.lua reports what the account of callers' limits needs.
+// quickClaim reports whether the short scripts can decide a group of this one claim:
+// they know buckets and fixed windows. Only take.lua reports what the account of
+// callers' limits needs.
 func quickClaim(c *stint.Claim) bool {
-	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA && !c.Limit.FromCaller()
+	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.FixedWindow && !c.Limit.FromCaller()
 }
 
 func (b *batch) addLine(c *stint.Claim) {

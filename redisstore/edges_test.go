@@ -10,17 +10,20 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// TestBucketsAtTheirEdges sets states at and beside every edge of a bucket, also at the
-// edges of other limits. It compares each script with the step in Go: the decision, and
-// the state on the server.
-func TestBucketsAtTheirEdges(t *testing.T) {
+// TestStatesAtTheirEdges sets states at and beside every edge of a bucket or a
+// fixed window, also at the edges of other limits. It compares each script with the step
+// in Go: the decision, and the state on the server.
+func TestStatesAtTheirEdges(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	e := &edges{scripts: s, rand: newRand(t)}
 	e.encode = encodingOf(t, Options{Clock: func() time.Time { return time.UnixMicro(e.now) }})
 	limits := edgeLimits(t)
 	for i := range 1200 {
-		e.limit = limits[i%len(limits)]
-		e.check()
+		if e.limit = limits[i%len(limits)]; e.limit.Algorithm() == stint.FixedWindow {
+			e.checkWindow()
+		} else {
+			e.checkBucket()
+		}
 	}
 }
 
@@ -38,6 +41,10 @@ func edgeLimits(t *testing.T) (limits []stint.Limit) {
 		{Algorithm: stint.GCRA, Limit: 1, Window: 400 * 24 * time.Hour},
 		{Algorithm: stint.GCRA, Limit: 99_999_989, Window: 1009 * time.Millisecond, Capacity: 999_999_937},
 		{Algorithm: stint.GCRA, Limit: 3, Window: 7 * time.Millisecond, Capacity: 4295},
+		{Algorithm: stint.FixedWindow, Limit: 1, Window: time.Millisecond},
+		{Algorithm: stint.FixedWindow, Limit: 99_999_989, Window: 1009 * time.Millisecond},
+		{Algorithm: stint.FixedWindow, Limit: 1e9, Window: 400 * 24 * time.Hour},
+		{Algorithm: stint.FixedWindow, Limit: 7, Window: time.Minute},
 	} {
 		limits = append(limits, limitOf(t, s))
 	}
@@ -61,7 +68,7 @@ func (e *edges) near(numbers ...int64) int64 {
 	return min(max(0, n+e.rand.Int64N(3)-1), maxMicros)
 }
 
-func (e *edges) check() {
+func (e *edges) checkBucket() {
 	e.Helper()
 	n := e.limit.Numbers()
 	e.now = e.near(0, 1_787_000_000_000_000, e.rand.Int64N(5e15), maxMicros)
@@ -80,6 +87,21 @@ func (e *edges) check() {
 	}
 }
 
+func (e *edges) checkWindow() {
+	e.Helper()
+	n := e.limit.Numbers()
+	e.now = e.near(0, 1_787_000_000_000_000, e.rand.Int64N(5e15), maxMicros)
+	e.now = e.near(e.now, e.now-e.now%n.Window)
+	window := e.now - e.now%n.Window
+	start := min([]int64{window, window, window - n.Window, window + n.Window, e.near(window, e.now, maxMicros)}[e.rand.IntN(5)], maxMicros)
+	count := min(e.near(0, n.Max/2, n.Max, 1e9), 1e9) // the scripts call a greater count corrupt
+	cost := min(e.near(0, 1, n.Max-count, n.Max, stint.MaxCost), stint.MaxCost)
+	for way := range 3 {
+		state := append(appendInt7(nil, start), appendInt7(nil, count)[3:]...)
+		e.decides(way, state, stint.Claim{Key: "k", Limit: e.limit, Cost: cost})
+	}
+}
+
 // appendBucket returns the state of a bucket as package stint encodes it.
 func appendBucket(last, whole, frac int64) []byte {
 	state := appendInt7(nil, last)
@@ -95,7 +117,7 @@ func appendBucket(last, whole, frac int64) []byte {
 	return append(state, digits...)
 }
 
-// decides returns the decision of one_bucket.lua, plain.lua or take.lua.
+// decides compares the script of a single claim, plain.lua or take.lua with the step.
 func (e *edges) decides(way int, state []byte, c stint.Claim) {
 	e.Helper()
 	b := e.encode.newBatch()

@@ -11,26 +11,30 @@ import (
 	"github.com/stintdev/stint/internal/clock"
 )
 
-// The scripts. plain.lua decides batches of plain bucket claims, which most checks are,
-// one_bucket.lua decides a single one, and take.lua decides everything. They are
-// translations of the steps of package stint; a fuzz test on a real server compares
-// them with those.
+// The scripts. plain.lua decides batches of plain claims on buckets and fixed windows,
+// which most checks are. one_bucket.lua and one_window.lua decide a single one, and
+// take.lua decides everything. They are translations of the steps of package stint; a
+// fuzz test on a real server compares them with those.
 var (
 	//go:embed one_bucket.lua
-	oneScript string
+	oneBucketScript string
+	//go:embed one_window.lua
+	oneWindowScript string
 	//go:embed plain.lua
-	bucketScript string
+	plainScript string
 	//go:embed take.lua
 	takeScript string
 
-	// bucketStep is the part that one_bucket.lua and plain.lua share.
+	// The steps are the parts that plain.lua shares with the scripts of single claims.
 	//go:embed bucket_step.lua
 	bucketStep string
+	//go:embed window_step.lua
+	windowStep string
 )
 
-// withStep returns a script with bucketStep in place of the line that names it.
-func withStep(text string) *script {
-	return newScript(strings.Replace(text, "-- bucket_step.lua\n", bucketStep, 1))
+// withSteps returns a script with each step in place of the line that names it.
+func withSteps(text string) *script {
+	return newScript(strings.NewReplacer("-- bucket_step.lua\n", bucketStep, "-- window_step.lua\n", windowStep).Replace(text))
 }
 
 // encoding turns claims into script calls, and replies into decisions. It is safe for
@@ -43,7 +47,7 @@ type encoding struct {
 	// callers counts the bytes of the states of callers' limits.
 	callers *account
 
-	one, bucket, take *script
+	oneBucket, oneWindow, plain, take *script
 }
 
 func newEncoding(o *Options) (*encoding, error) {
@@ -58,9 +62,11 @@ func newEncoding(o *Options) (*encoding, error) {
 		keep:    keep,
 		limits:  limitCache{keep: keep},
 		callers: newAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes), sinceStart()),
-		one:     withStep(oneScript),
-		bucket:  withStep(bucketScript),
-		take:    newScript(takeScript),
+
+		oneBucket: withSteps(oneBucketScript),
+		oneWindow: withSteps(oneWindowScript),
+		plain:     withSteps(plainScript),
+		take:      newScript(takeScript),
 	}, nil
 }
 
@@ -74,7 +80,9 @@ func milliseconds(d time.Duration) int64 {
 }
 
 // scripts returns the scripts that a new connection loads.
-func (e *encoding) scripts() []*script { return []*script{e.one, e.bucket, e.take} }
+func (e *encoding) scripts() []*script {
+	return []*script{e.oneBucket, e.oneWindow, e.plain, e.take}
+}
 
 // oneState reports whether two claims use the same state.
 func (e *encoding) oneState(a, b *stint.Claim) bool {
@@ -87,19 +95,27 @@ func (b *batch) invocation() invocation {
 	if b.plain && len(b.lines) == 1 && b.lines[0].times == 1 {
 		b.order = append(b.order[:0], 0)
 		b.args = b.encoding.appendOne(b.args[:0], b.limits[0], b.lines[0].claim.Cost)
-		return b.invoke(b.encoding.one)
+		return b.invoke(b.encoding.oneOf(b.limits[0]))
 	}
 	b.args = b.encoding.appendTimes(b.args[:0])
 	if b.plain && len(b.lines) <= maxPlain {
 		b.encodePlain()
-		return b.invoke(b.encoding.bucket)
+		return b.invoke(b.encoding.plain)
 	}
 	b.plain = false
 	b.encodeAll()
 	return b.invoke(b.encoding.take)
 }
 
-// appendOne appends what one_bucket.lua reads.
+// oneOf returns the script of a single plain claim on a limit.
+func (e *encoding) oneOf(l *compiled) *script {
+	if l.kind == windowKind {
+		return e.oneWindow
+	}
+	return e.oneBucket
+}
+
+// appendOne appends what the scripts of single claims read.
 func (e *encoding) appendOne(to []byte, l *compiled, cost int64) []byte {
 	to = e.appendTimes(to)
 	to = binary.BigEndian.AppendUint32(to, uint32(cost))

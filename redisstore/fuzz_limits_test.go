@@ -28,7 +28,7 @@ func (w *fuzzWorld) drawLimits(name string) (row []stint.Limit) {
 func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 	s := stint.Spec{Name: name, Algorithm: stint.Algorithm(w.rand.IntN(7))}
 	if w.plain {
-		s.Algorithm = stint.Algorithm(w.rand.IntN(2))
+		s.Algorithm = stint.Algorithm(w.rand.IntN(1 + int(stint.FixedWindow)))
 	} else {
 		s.FromCaller = w.rand.IntN(3) == 0
 	}

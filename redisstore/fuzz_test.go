@@ -90,7 +90,7 @@ type fuzzWorld struct {
 	encode  *encoding
 	memory  *stint.Memory
 	prefix  string
-	plain   bool            // only claims that one_bucket.lua and plain.lua can decide
+	plain   bool            // only claims that the short scripts can decide
 	limits  [][]stint.Limit // the limits of a row share their state
 	history []stint.Decision
 }
@@ -117,7 +117,7 @@ func (w *fuzzWorld) step() {
 	var want []stint.Decision
 	repeats, calls := w.rand.IntN(4) == 0, 1+w.rand.IntN(5)
 	if w.rand.IntN(3) == 0 {
-		calls = 1 // one_bucket.lua decides it, if it has one caller
+		calls = 1 // the script of a single claim decides it, if it has one caller
 	}
 	for i := range calls {
 		switch {

@@ -104,7 +104,7 @@ func (c *pending) add(a groupToSend) {
 	c.claims = append(c.claims, a.claims...)
 	a.claims = c.claims[from:len(c.claims):len(c.claims)]
 	c.replicas = max(c.replicas, a.replicas)
-	c.slow = c.slow || !plainBucket(a.claims, a.flags)
+	c.slow = c.slow || !plainGroup(a.claims, a.flags)
 	c.groups = append(c.groups, a)
 	c.errs = append(c.errs, nil)
 	for range a.claims {

@@ -37,6 +37,9 @@ func BenchmarkScript(b *testing.B) {
 		{"bucket-128", shared[:1], 128, true},
 		{"take-bucket-1", shared[:1], 1, false},
 		{"take-bucket-32", shared[:1], 32, false},
+		{"window-1", window, 1, true},
+		{"window-32", window, 32, true},
+		{"take-window-1", window, 1, false},
 		{"take-window-32", window, 32, false},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchmarkScript(b, c.limits, c.keys, c.plain) })

@@ -6,7 +6,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// single is a script call for one claim on a bucket, sent by the caller's own
+// single is a script call for one plain claim, sent by the caller's own
 // goroutine. It is the path of most checks in an idle store. It does the work of
 // inFlight and batch without what several calls need. The short code path matters
 // because a caller that waited for a server finds little of this program left in the
@@ -49,7 +49,7 @@ func (o *single) encode(c *stint.Claim) {
 	}
 	o.text = o.encoding.appendKey(o.text[:0], c.Key, o.limit.mark, o.limit.hash)
 	o.keys[0] = string(o.text)
-	o.calls[0] = invocation{script: o.encoding.one, keys: o.keys[:], args: o.argv[:], claims: 1}
+	o.calls[0] = invocation{script: o.encoding.oneOf(o.limit), keys: o.keys[:], args: o.argv[:], claims: 1}
 	o.replies[0] = reply{}
 }
 

@@ -76,11 +76,11 @@ func TestOneHotKeyAdmitsItsLimit(t *testing.T) {
 	}
 }
 
-// eachWay tests a limit whose checks can be singles, if their context allows it, and a
+// eachWay tests limits whose checks can be singles, if their context allows it, and a
 // limit whose checks cannot.
 func eachWay(t *testing.T, n int64, test func(*testing.T, stint.Limit)) {
 	t.Helper()
-	for _, a := range []stint.Algorithm{stint.TokenBucket, stint.FixedWindow} {
+	for _, a := range []stint.Algorithm{stint.TokenBucket, stint.FixedWindow, stint.SlidingWindowCounter} {
 		t.Run(a.String(), func(t *testing.T) { test(t, named(t, a.String(), a, n)) })
 	}
 }
