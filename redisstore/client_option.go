@@ -52,7 +52,11 @@ func (o *Options) connect(ctx context.Context, addr string, by *net.Dialer) (net
 	if dial == nil {
 		dial = by.DialContext
 	}
-	network, err := dial(ctx, "tcp", addr)
+	kind := "tcp"
+	if unixSocket(addr) {
+		kind = "unix"
+	}
+	network, err := dial(ctx, kind, addr)
 	switch {
 	case err != nil:
 		return nil, err

@@ -142,6 +142,10 @@ func notConnectedTo(addr string, err error, e *stint.Error) {
 	e.Code, e.Kind = stint.CodeUnavailable, "connection"
 	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs, its address, and whether the port uses TLS"
 	switch {
+	case unixSocket(addr) && errors.Is(err, os.ErrPermission):
+		e.Mend = "let the user of this process write to the socket: unixsocketperm 770 in the server's settings, and a common group"
+	case unixSocket(addr):
+		e.Mend = "check that the server runs, and that unixsocket in its settings is this path"
 	case remoteAlert(err):
 		e.Kind, e.Mend = "tls", "see its log; if it requires a client certificate, give tls_cert and tls_key of an authority that it trusts"
 	case tlsFailed(err):

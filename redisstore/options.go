@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -50,7 +51,8 @@ func (t Topology) String() string {
 type Options struct {
 	Topology Topology
 	// Addrs are the host:port addresses of the server, of some nodes of the
-	// Cluster, or of the sentinels.
+	// Cluster, or of the sentinels. The address of a single server can be the path of
+	// its Unix socket, which begins with a slash.
 	Addrs []string
 	// Master is the name by which the sentinels know the master.
 	Master string
@@ -75,8 +77,8 @@ type Options struct {
 	// Timeout.
 	SentinelCredentials func(ctx context.Context) (username, password string, err error)
 	// Dial, if not nil, makes the network connections to servers and sentinels, such as
-	// through a proxy or to a Unix socket. It has the form of [net.Dialer.DialContext]:
-	// the network is "tcp", the address is one of Addrs or one that a Cluster or a
+	// through a proxy. It has the form of [net.Dialer.DialContext]: the network is "tcp",
+	// or "unix" for a path, and the address is one of Addrs or one that a Cluster or a
 	// sentinel named. Its context ends after Timeout, and [Store.Close] waits for
 	// calls in progress. Where TLS is set, the store encrypts the connection that Dial
 	// returns.
@@ -155,6 +157,13 @@ func (o Options) String() string {
 	case o.Username != "":
 		s += "***@"
 	}
+	if o.onUnixSocket() {
+		s += (&url.URL{Path: o.Addrs[0]}).EscapedPath()
+		if o.DB != 0 {
+			s += fmt.Sprintf("?db=%d", o.DB)
+		}
+		return s
+	}
 	s += strings.Join(o.Addrs, ",")
 	if o.Master != "" {
 		s += "/" + o.Master
@@ -199,6 +208,12 @@ func (o *Options) setDefaults() error {
 	case o.CallerBytes < 0:
 		return wrongOption("CallerBytes is below 0", "use 0 for the default")
 	}
+	if o.onUnixSocket() {
+		if o.TLS != nil {
+			return wrongOption("TLS with a Unix socket", "leave TLS out: connections by a Unix socket have none")
+		}
+		return nil
+	}
 	for i, addr := range o.Addrs {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			return wrongOption(fmt.Sprintf("Addrs[%d] is not host:port", i), "write it as host:6379")
@@ -207,12 +222,20 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
+// onUnixSocket reports whether the store is a single server at a Unix socket.
+func (o *Options) onUnixSocket() bool {
+	return o.Topology == Single && len(o.Addrs) == 1 && unixSocket(o.Addrs[0])
+}
+
 func wrongOption(problem, mend string) error {
 	return &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "redisstore: " + problem, Mend: mend}
 }
 
 func (o Options) scheme() string {
 	s := "redis"
+	if o.onUnixSocket() {
+		return unixScheme
+	}
 	if o.TLS != nil {
 		s = "rediss"
 	}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -20,8 +21,10 @@ import (
 //	redis://[user:password@]host[:6379][/db]
 //	redis-cluster://[user:password@]host[:6379],host[:6379]…
 //	redis-sentinel://[user:password@]host[:26379],host[:26379]…/master-name[/db]
+//	redis+unix://[user:password@]/path/of/the/socket[?db=1]
 //
-// The scheme rediss in place of redis encrypts the connections. Write a password without
+// The scheme rediss in place of redis encrypts the connections; a Unix socket has no such
+// form. Write a password without
 // a user as ":password@", and URL characters in it (@ : / ? # %) percent-encoded, such as
 // %40. User and password are those of the servers. The query may have these parameters:
 //
@@ -32,27 +35,28 @@ import (
 //	tls_server_name=NAME   the name that certificates must be for
 //	tls_skip_verify=true   trust every certificate: for tests
 //	timeout=1s, replica_timeout=25ms
+//	db=1                   the database behind a Unix socket
 //
 // Errors are an [*stint.Error] of CodeInvalid and never contain a password.
 func ParseURL(text string) (Options, error) {
 	var o Options
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || !o.readScheme(scheme) {
-		return Options{}, wrongURL("it does not begin with redis://, redis-cluster://, redis-sentinel:// or one of these with rediss", "")
+		return Options{}, wrongURL("it does not begin with redis://, redis-cluster://, redis-sentinel://, one of these with rediss, or redis+unix://", "")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
+	authority, path, absolute := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		if err := o.readUser(authority[:at]); err != nil {
 			return Options{}, err
 		}
 		authority = authority[at+1:]
 	}
-	for _, read := range []func() error{
-		func() error { return o.readAddrs(authority) },
-		func() error { return o.readPath(path) },
-		func() error { return o.readQuery(query) },
-	} {
+	place := func() error { return cmp.Or(o.readAddrs(authority), o.readPath(path)) }
+	if isUnix(scheme) {
+		place = func() error { return o.readSocket(authority, path, absolute) }
+	}
+	for _, read := range []func() error{place, func() error { return o.readQuery(query) }} {
 		if err := read(); err != nil {
 			return Options{}, err
 		}
@@ -64,7 +68,15 @@ func wrongURL(problem, mend string) error {
 	return &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: " + problem, Mend: mend}
 }
 
+func isUnix(scheme string) bool { return strings.EqualFold(scheme, unixScheme) }
+
+const unixScheme = "redis+unix"
+
 func (o *Options) readScheme(scheme string) bool {
+	if isUnix(scheme) {
+		o.Topology = Single
+		return true
+	}
 	base, kind, _ := strings.Cut(strings.ToLower(scheme), "-")
 	switch kind {
 	case "":
@@ -112,6 +124,24 @@ func (o *Options) readAddrs(list string) error {
 	return nil
 }
 
+// readSocket reads the path of a Unix socket, which follows an empty host.
+func (o *Options) readSocket(host, path string, absolute bool) error {
+	if host != "" {
+		return wrongURL("a Unix socket has no host",
+			"write its path behind three slashes, redis+unix:///run/redis.sock, and / @ and ? in a user or password as %2F %40 %3F")
+	}
+	path, err := url.PathUnescape(path)
+	if !absolute || path == "" || err != nil || strings.HasSuffix(path, "/") || strings.ContainsRune(path, 0) {
+		return wrongURL("the path of the Unix socket is missing, or is no path of a file",
+			"write it behind three slashes, such as redis+unix:///run/redis.sock, and % in it as %25")
+	}
+	o.Addrs = []string{"/" + path}
+	return nil
+}
+
+// unixSocket reports whether an address is the path of a Unix socket.
+func unixSocket(addr string) bool { return strings.HasPrefix(addr, "/") }
+
 // withPort returns an address with its port.
 func withPort(addr, port string) (string, bool) {
 	host := addr
@@ -154,6 +184,7 @@ var parameters = map[string]func(o *Options, value string) error{
 	"sentinel_password":      func(o *Options, v string) error { o.SentinelPassword = v; return nil },
 	"sentinel_password_file": (*Options).readSentinelPassword,
 
+	"db":              (*Options).readDB,
 	"timeout":         func(o *Options, v string) error { return readDuration(&o.Timeout, v) },
 	"replica_timeout": func(o *Options, v string) error { return readDuration(&o.ReplicaTimeout, v) },
 	"tls_ca":          nil, // readQuery opens the files together
@@ -191,10 +222,16 @@ func (o *Options) readQuery(query string) error {
 func (o *Options) readParameter(name, value string) error {
 	read, known := parameters[name]
 	if !known {
-		return wrongURL("the query has an unknown parameter", "known are replica_timeout, sentinel_password, sentinel_password_file, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
+		return wrongURL("the query has an unknown parameter", "known are db, replica_timeout, sentinel_password, sentinel_password_file, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
 	}
-	if o.TLS == nil && strings.HasPrefix(name, "tls_") {
+	unix := unixSocket(o.Addrs[0])
+	switch {
+	case o.TLS == nil && strings.HasPrefix(name, "tls_") && unix:
+		return wrongURL(name+" with a Unix socket", "leave it out: connections by a Unix socket have no TLS")
+	case o.TLS == nil && strings.HasPrefix(name, "tls_"):
 		return wrongURL(name+" without TLS", "begin it with rediss")
+	case name == "db" && !unix:
+		return wrongURL("db without a Unix socket", "write the database behind the address: redis://host:6379/1")
 	}
 	if read == nil {
 		return nil
@@ -202,6 +239,15 @@ func (o *Options) readParameter(name, value string) error {
 	if err := read(o, value); err != nil {
 		return wrongURL(name+" "+err.Error(), "")
 	}
+	return nil
+}
+
+func (o *Options) readDB(text string) error {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return errors.New("is not the number of a database, such as 0")
+	}
+	o.DB = int(n)
 	return nil
 }
 

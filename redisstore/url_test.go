@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,10 @@ func TestURLsAreRead(t *testing.T) {
 		"redis://[::1]":                          {Addrs: []string{"[::1]:6379"}},
 		"redis://h?timeout=250ms":                {Addrs: []string{"h:6379"}, Timeout: 250 * time.Millisecond},
 		"redis://h?replica_timeout=1s":           {Addrs: []string{"h:6379"}, ReplicaTimeout: time.Second},
+		"redis+unix:///run/redis.sock":           {Addrs: []string{"/run/redis.sock"}},
+		"Redis+Unix:///run/a%3Fb%25.sock?db=3":   {Addrs: []string{"/run/a?b%.sock"}, DB: 3},
+		"redis+unix://:p%2Fw@/run/s?timeout=1s":  {Addrs: []string{"/run/s"}, Password: "p/w", Timeout: time.Second},
+		"redis+unix://u:p@/run/redis.sock?db=0":  {Addrs: []string{"/run/redis.sock"}, Username: "u", Password: "p"},
 		"redis-cluster://a:1,b:2,c":              {Topology: Cluster, Addrs: []string{"a:1", "b:2", "c:6379"}},
 		"redis-cluster://u:p@a:1,b:2/0":          {Topology: Cluster, Addrs: []string{"a:1", "b:2"}, Username: "u", Password: "p"},
 		"redis-sentinel://a:1,b/mymaster":        {Topology: Sentinel, Addrs: []string{"a:1", "b:26379"}, Master: "mymaster"},
@@ -90,6 +95,8 @@ func TestErrorsOfURLsNeverShowThePassword(t *testing.T) {
 		"redis://h?password=" + inURL, "redis://h?" + inURL + "=1", "redis://h?timeout=" + inURL, "redis://h?timeout=-1s", "redis://h?timeout=0s",
 		"redis://h?tls_ca=x", "rediss://h?tls_ca=/does/not/exist", "rediss://h?tls_cert=/does/not/exist&tls_key=/neither", "rediss://h?tls_skip_verify=maybe",
 		"redis-other://u:" + inURL + "@h", "redis://h?%zz=" + inURL, "redis://fe80::1:" + inURL + ":x", "redis://u:" + inURL + "@h@i:1:2",
+		"redis+unix://", "redis+unix:///", "redis+unix://run/redis.sock", "redis+unix:///run/", "redis+unix://:" + inURL + "/x@/run/redis.sock",
+		"redis+unix:///run/%zz" + inURL, "redis+unix:///s?db=" + inURL, "redis+unix:///s?tls_ca=x", "redis://h?db=1", "rediss+unix:///s", "redis+unix-cluster:///s",
 		"redis://u:" + inURL + "@[::1/0", "redis://u:" + inURL + "@::1]", "redis://u:" + inURL + "@[localhost",
 	} {
 		_, err := ParseURL(text)
@@ -134,6 +141,36 @@ func TestAUserWithoutAPasswordIsNotShown(t *testing.T) {
 	}
 }
 
+func TestAUnixSocketIsPrintedAsItsURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis+unix:///run/redis.sock?db=0":                "redis+unix:///run/redis.sock",
+		"redis+unix://u:" + inURL + "@/run/a%3F.sock?db=2": "redis+unix://u:***@/run/a%3F.sock?db=2",
+	} {
+		o, err := ParseURL(url)
+		if err != nil || o.String() != want {
+			t.Errorf("%s: %s (%v); want %s", url, o, err, want)
+		}
+		again, err := ParseURL(o.String())
+		if err != nil || !reflect.DeepEqual(again.Addrs, o.Addrs) || again.DB != o.DB {
+			t.Errorf("%s is read as %#v (%v)", o, again, err)
+		}
+	}
+}
+
+func TestErrorsOfUnixSocketURLsNameTheMend(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis+unix://run/redis.sock":          "a Unix socket has no host (write its path behind three slashes, redis+unix:///run/redis.sock",
+		"redis+unix://":                        "the path of the Unix socket is missing",
+		"redis+unix:///s?db=x":                 "db is not the number of a database, such as 0",
+		"redis+unix:///s?tls_skip_verify=true": "tls_skip_verify with a Unix socket (leave it out",
+		"redis://h?db=1":                       "db without a Unix socket (write the database behind the address: redis://host:6379/1)",
+	} {
+		if _, err := ParseURL(url); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", url, err, want)
+		}
+	}
+}
+
 func TestParametersOfURLsAreUniqueAndInPairs(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://h?timeout=1s&timeout=2s": "timeout is given twice",
@@ -151,6 +188,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":               {},
 		"address without port":     {Addrs: []string{"h"}},
+		"TLS with a Unix socket":   {Addrs: []string{"/run/redis.sock"}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"Unix socket of a cluster": {Addrs: []string{"/run/redis.sock"}, Topology: Cluster},
 		"several single servers":   {Addrs: []string{"h:1", "i:1"}},
 		"unknown topology":         {Addrs: addr, Topology: 9},
 		"sentinels without master": {Addrs: addr, Topology: Sentinel},

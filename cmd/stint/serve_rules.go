@@ -45,7 +45,7 @@ func (f *serveFlags) openRules(c *server.Config, log *slog.Logger) (closeRules f
 		c.RuleSource = source
 		return source.Close, nil
 	default:
-		return nil, usagef("rules: %s is not a source of rules (give a file, a folder, redis://, redis-cluster://, redis-sentinel://, one of these with rediss, or postgres://)", schemeOf(f.rules))
+		return nil, usagef("rules: %s is not a source of rules (give a file, a folder, redis://, redis-cluster://, redis-sentinel://, one of these with rediss, redis+unix://, or postgres://)", schemeOf(f.rules))
 	}
 }
 

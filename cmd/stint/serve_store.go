@@ -136,7 +136,7 @@ func (f *serveFlags) storeSecret(c *server.Config, what string) (*secret.Text, e
 // URL or in a file, but not in both; no error shows it.
 func storeOptions(url string, password *secret.Text) (o redisstore.Options, err error) {
 	if !strings.HasPrefix(url, "redis") {
-		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel:// or one of these with rediss; stint serve also takes stint:// and stints://)", schemeOf(url))
+		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel://, one of these with rediss, or redis+unix://; stint serve also takes stint:// and stints://)", schemeOf(url))
 	}
 	if o, err = redisstore.ParseURL(url); err != nil {
 		return o, usagef("%w", err)

@@ -182,6 +182,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"a password for files":     {[]string{"--rules-password-file", "none"}, "rules-password-file: is for rules in Redis or PostgreSQL"},
 		"another store":            {[]string{"--store", "postgres://u:secret@h/0"}, "store: postgres:// is not a store of this version (use memory, or redis://"},
 		"unknown store":            {[]string{"--store", "memry"}, "use memory"},
+		"store in a socket's host": {[]string{"--store", "redis+unix://u:secret@run/redis.sock"}, "write its path behind three slashes, redis+unix:///run/redis.sock"},
 		"store without a host":     {[]string{"--store", "redis://u:secret@/0"}, "store URL: address 1 is not host:port"},
 		"store of no scheme":       {[]string{"--store", "redis-clutser://u:secret@h"}, "redis-cluster://"},
 		"sentinels without master": {[]string{"--store", "redis-sentinel://u:secret@h"}, "the name of the master is missing"},

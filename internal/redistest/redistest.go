@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,19 @@ func Server(t testing.TB, options ...string) *Process {
 	p.options = append(slices.Clone(options), "--save", "", "--appendonly", "no")
 	p.launch()
 	return p
+}
+
+// SocketPath returns a path for the Unix socket of a server, as of the setting
+// unixsocket. The folder of a test may be too long for one: the path has at most 107
+// bytes on Linux, and 103 on other systems.
+func SocketPath(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "stint") //nolint:usetesting // the path of t.TempDir may be too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "redis.sock")
 }
 
 // Binary returns the path of the server program that tests run. It skips the

@@ -19,7 +19,8 @@ import (
 type Options = layered.Options
 
 // Open opens the store at a URL of any form that [redisstore.ParseURL] reads: redis://,
-// redis-cluster://, redis-sentinel://, or one of these with rediss for TLS.
+// redis-cluster://, redis-sentinel://, one of these with rediss for TLS, or redis+unix://
+// for a Unix socket.
 //
 // Open needs no reachable server, unless Options.Wait is set: until one is reached, the
 // failure policy of each claim decides. The context bounds only that wait. Close the

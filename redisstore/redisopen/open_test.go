@@ -35,6 +35,11 @@ func TestOpenReturnsAllLayers(t *testing.T) {
 			server, _ := redistest.ServerTLS(t)
 			return "rediss://" + server.Addr() + "?tls_ca=" + server.Dir() + "/CERTIFICATE.pem"
 		},
+		"redis+unix": func(t *testing.T) string {
+			path := redistest.SocketPath(t)
+			redistest.Server(t, "--unixsocket", path)
+			return "redis+unix://" + path + "?db=1"
+		},
 	}
 	if !testing.Short() {
 		servers["redis-cluster"] = func(t *testing.T) string {
@@ -148,7 +153,7 @@ func TestWaitReportsWhyTheServerServesNoCheck(t *testing.T) {
 }
 
 func TestWrongURLsAndOptionsAreRefused(t *testing.T) {
-	for _, url := range []string{"", "memory", "stint://h", "redis://:hidden@h:1/x", "redis://a,b", "redis-sentinel://:hidden@h"} {
+	for _, url := range []string{"", "memory", "stint://h", "redis://:hidden@h:1/x", "redis://a,b", "redis-sentinel://:hidden@h", "redis+unix://:hidden@h/s", "redis+unix://"} {
 		store, err := redisopen.Open(t.Context(), url, redisopen.Options{})
 		var e *stint.Error
 		if store != nil || !errors.As(err, &e) || e.Code != stint.CodeInvalid || strings.Contains(err.Error(), "hidden") {

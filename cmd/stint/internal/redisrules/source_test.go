@@ -46,6 +46,12 @@ func TestSingle(t *testing.T) {
 	suite(t, single(p.Addr(), ""))
 }
 
+func TestUnixSocket(t *testing.T) {
+	path := redistest.SocketPath(t)
+	redistest.Server(t, "--unixsocket", path)
+	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, single(path, "")) })
+}
+
 func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
