@@ -54,8 +54,11 @@ type Options struct {
 
 // DefaultBreaker returns the default of [Options.Breaker]. The breaker opens when
 // 20 calls in a row fail, when half of at least 20 calls in 3 s fail, or when 1 %
-// of at least 100 calls in 3 s take 10 ms or longer. The first probe follows
-// after 20 ms. The wait doubles with each further probe, up to 250 ms.
+// of at least 20 calls in 3 s, and at least 3 of them, take 10 ms or longer. So
+// slowness is judged from 7 calls a second: above 100 calls a second by the 1 %, and
+// below by the 3 calls, because a few outliers among few calls are no slow store.
+// The first probe follows after 20 ms. The wait doubles with each further probe, up
+// to 250 ms.
 func DefaultBreaker() breaker.Options {
 	return breaker.Options{
 		ConsecutiveFailures: 20,
@@ -63,7 +66,8 @@ func DefaultBreaker() breaker.Options {
 		MinimumCalls:        20,
 		SlowRatio:           0.01,
 		SlowAfter:           10 * time.Millisecond,
-		SlowMinimumCalls:    100,
+		SlowMinimumCalls:    20,
+		MinimumSlow:         3,
 		Window:              3 * time.Second,
 		OpenFor:             20 * time.Millisecond,
 		Growth:              2,

@@ -16,7 +16,7 @@ const forgetAfter = time.Minute
 // superviseRecovery stops a shard whose breaker has opened, and probes it until the
 // breaker closes, the shard is forgotten, or the guard is closed. Only a server of a
 // Sharded store is forgotten, and its replicas with it.
-func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.Reason) {
+func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why string) {
 	since := time.Now()
 	s.stop(sh)
 	s.logFailing(ctx, sh, why)
@@ -105,8 +105,8 @@ func (s *shards) up() bool {
 }
 
 // logFailing logs that the breaker of a shard has opened, and why.
-func (s *shards) logFailing(ctx context.Context, sh *shard, why breaker.Reason) {
-	attrs := []slog.Attr{slog.String("shard", sh.name), slog.String("why", why.String())}
+func (s *shards) logFailing(ctx context.Context, sh *shard, why string) {
+	attrs := []slog.Attr{slog.String("shard", sh.name), slog.String("why", why)}
 	if err := sh.failure.Load(); err != nil {
 		attrs = append(attrs, slog.String("error", (*err).Error()))
 	}

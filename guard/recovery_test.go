@@ -96,6 +96,72 @@ func TestSlowStoreIsLeftAlone(t *testing.T) {
 	}
 }
 
+// slowCallsOpen calls a store at a rate for some seconds. Every nth call takes the given
+// time. It returns the log and how often the circuit opened.
+func slowCallsOpen(t *testing.T, rate, nth int, took time.Duration, seconds int) (log string, opened uint64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		for i := range rate * seconds {
+			store.heal()
+			if i%nth == nth-1 {
+				store.befall(slows(took))
+			}
+			began := time.Now()
+			_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+			time.Sleep(time.Second/time.Duration(rate) - time.Since(began))
+		}
+		synctest.Wait()
+		log, opened = text.String(), g.Stats().Shards[0].Opened
+	})
+	return log, opened
+}
+
+// The breaker judges slowness by 1 % of the calls and by 3 slow calls in 3 s, whichever is
+// more, from 20 calls in 3 s on.
+func TestSlownessIsJudgedAtEveryRate(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		rate, nth int
+		open      bool
+	}{
+		{"twentyASecondOneInTen", 20, 10, true},
+		{"twentyASecondOneInTwenty", 20, 20, true},
+		{"twentyASecondOneInFifty", 20, 50, false},
+		{"sevenASecondOneInSeven", 7, 7, true},
+		{"sixASecondAllSlow", 6, 1, false},
+		{"hundredASecondOneInEighty", 100, 80, true},
+		{"hundredASecondOneInTwoHundred", 100, 200, false},
+		{"fiveHundredASecondOneInNinety", 500, 90, true},
+		{"fiveHundredASecondOneInHundredTwenty", 500, 120, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, opened := slowCallsOpen(t, c.rate, c.nth, 31*time.Millisecond, 9); (opened > 0) != c.open {
+				t.Errorf("opened %d times", opened)
+			}
+		})
+	}
+}
+
+func TestTheLogSaysInNumbersWhyTheCircuitOpened(t *testing.T) {
+	log, _ := slowCallsOpen(t, 20, 10, 31*time.Millisecond, 5)
+	if want := `why="p99 31 ms over 58 calls, threshold 10 ms"`; !strings.Contains(log, want) {
+		t.Errorf("%s\nwant %s", log, want)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		synctest.Wait()
+		if want := `why="20 failures in a row"`; !strings.Contains(text.String(), want) {
+			t.Errorf("%s\nwant %s", &text, want)
+		}
+	})
+}
+
 // Probes come after growing times, each counted from the end of the last.
 func TestProbesComeMoreAndMoreSlowly(t *testing.T) {
 	for _, c := range []struct {

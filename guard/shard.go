@@ -23,6 +23,7 @@ type shard struct {
 	opened  atomic.Uint64         // how often the breaker opened
 	refused atomic.Uint64         // calls that the breaker refused
 	failure atomic.Pointer[error] // the last error that counted as a failure
+	slow    slowCalls
 
 	// replicas has the breaker for the calls to this server that wait for
 	// replicas. Slow or missing replicas are no fault of the server, and must
@@ -117,7 +118,6 @@ type shards struct {
 func (s *shards) init(g *Store) error {
 	s.guard, s.breaker = g, *g.options.Breaker
 	s.breaker.ProbesApart = true
-	s.breaker.Excuse = g.stalls.excuses
 	if s.breaker.SlowAfter == 0 { // the breaker times calls only if SlowAfter is set
 		s.breaker.SlowAfter = g.options.Deadline
 	}
@@ -211,6 +211,13 @@ func (s *shards) add(name string) *shard {
 func (s *shards) newShard(name string, o breaker.Options) *shard {
 	sh := &shard{name: name}
 	o.OnChange = func(c breaker.Change) { s.changed(sh, c) }
+	o.Excuse = func(took time.Duration) bool {
+		excused := s.guard.stalls.excuses(took)
+		if !excused {
+			sh.slow.add(took)
+		}
+		return excused
+	}
 	sh.breaker, _ = breaker.New(o) // init has checked the options
 	return sh
 }
@@ -240,7 +247,8 @@ func (s *shards) sorted() []*shard {
 func (s *shards) changed(sh *shard, c breaker.Change) {
 	if c.From == breaker.Closed && c.To == breaker.Open {
 		sh.opened.Add(1)
-		s.background.run(func(ctx context.Context) { s.superviseRecovery(ctx, sh, c.Reason) })
+		why := s.explain(sh, c)
+		s.background.run(func(ctx context.Context) { s.superviseRecovery(ctx, sh, why) })
 	}
 	if s.breaker.OnChange != nil {
 		s.breaker.OnChange(c)

@@ -78,7 +78,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock or stint://host:8081")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", "", "`FILE` with the password of the store, or the token of stint://")
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "longest wait of a check for a shared store; then the rule's on_store_failure decides")
-	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred takes longer than this; 0 disables")
+	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred, and at least 3 in 3 s, takes this long; 0 disables")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "clock that a shared store counts by: store or node")
 	flags.DurationVar(&f.leaseTime, "lease-time", lease.DefaultTime, "longest time to hold tokens of a rule with consistency: leased, 10ms to 10s")
 	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of keys in a shared store, and of keys or tables of rules in a database")

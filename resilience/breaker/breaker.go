@@ -137,11 +137,15 @@ func (b *Breaker) force(s State) {
 // end.
 func (b *Breaker) changeLocked(to State, why Reason, now int64) {
 	w := b.load()
+	tell := b.options.OnChange != nil && to != w.state()
+	c := Change{From: w.state(), To: to, Reason: why}
+	if tell {
+		c.Counts = b.window.countsLocked(now)
+	}
 	b.since, b.probing, b.succeeded = now, 0, 0
 	b.window.renewLocked(w.next(to), now)
 	b.word.Store(uint64(w.next(to)))
-	if b.options.OnChange != nil && to != w.state() {
-		c := Change{From: w.state(), To: to, Reason: why}
+	if tell {
 		if to == Open {
 			c.OpenFor = time.Duration(b.openFor)
 		}

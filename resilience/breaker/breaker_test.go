@@ -80,6 +80,9 @@ func TestSteps(t *testing.T) {
 		}}},
 		{"almostSlowIsNotSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{9 * s, 's', s - 1, Closed}, {s, 's', s - 1, Closed}}}},
 		{"oneSlowCallOpensNothing", Options{SlowRatio: 0.5, SlowAfter: s, MinimumCalls: 1}, [][]step{{{9 * s, 's', s, Closed}}}},
+		{"fewSlowCallsOpenNothing", Options{SlowRatio: 0.01, SlowAfter: s, SlowMinimumCalls: 2, MinimumSlow: 3, Window: 10 * s}, [][]step{{
+			{7 * s, 's', s, Closed}, {2 * s, 's', s, Closed}, {0, 's', 0, Closed}, {0, 's', s, Open},
+		}}},
 		{"canceledCallsDoNotCount", Options{ConsecutiveFailures: 2}, [][]step{take("fcccf", Open)}},
 		{"canceledSlowCallsAreSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{8 * s, 'c', s, Closed}, {0, 'c', s, Open}}}},
 		{"canceledSlowCallsWithoutARatioDoNotCount", Options{MinimumCalls: 2, SlowAfter: s}, [][]step{{{0, 'f', 0, Closed}, {0, 'c', s, Closed}, {0, 'c', s, Closed}, {0, 'c', s, Closed}, {0, 'f', 0, Open}}}},
@@ -194,6 +197,23 @@ func TestForcedStates(t *testing.T) {
 	}
 	if want := []string{"forced open caller", "disabled caller", "closed caller"}; !slices.Equal(changes, want) {
 		t.Errorf("changes %q, want %q", changes, want)
+	}
+}
+
+func TestAChangeTellsTheCallsThatLedToIt(t *testing.T) {
+	var changes []Change
+	b := mustNew(t, Options{MinimumCalls: 4, OnChange: func(c Change) { changes = append(changes, c) }})
+	for _, failed := range []bool{false, true, false, true} {
+		call, _ := b.Begin()
+		call.end(failed)
+	}
+	b.Reset()
+	want := []Change{
+		{From: Closed, To: Open, Reason: ReasonFailures, OpenFor: time.Second, Counts: Counts{Calls: 4, Failures: 2}},
+		{From: Open, To: Closed, Reason: ReasonCaller},
+	}
+	if !slices.Equal(changes, want) {
+		t.Errorf("%+v, want %+v", changes, want)
 	}
 }
 
@@ -330,6 +350,8 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"WindowCalls: is 100": {WindowCalls: 1_000_001},
 		"MinimumCalls: is 3":  {WindowCalls: 2, MinimumCalls: 3},
 		"SlowMinimumCalls: i": {WindowCalls: 2, SlowMinimumCalls: 3},
+		"MinimumSlow: is -1":  {MinimumSlow: -1},
+		"MinimumSlow: is 3":   {WindowCalls: 2, MinimumSlow: 3},
 		"Window":              {Window: 9},
 		"OpenFor: is":         {OpenFor: -1},
 		"CoarseClock: is set": {CoarseClock: stopped, Clock: time.Now},

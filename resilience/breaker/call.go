@@ -268,7 +268,7 @@ func (b *Breaker) reasonLocked(r *run, failed, slow bool, now int64) Reason {
 	switch {
 	case failed && reached(c.Failures, c.Calls, o.MinimumCalls, o.FailureRatio):
 		return ReasonFailures
-	case slow && b.settledLocked(now) && reached(c.Slow, c.Calls, o.SlowMinimumCalls, o.SlowRatio):
+	case slow && c.Slow >= o.MinimumSlow && b.settledLocked(now) && reached(c.Slow, c.Calls, o.SlowMinimumCalls, o.SlowRatio):
 		return ReasonSlow
 	}
 	return 0

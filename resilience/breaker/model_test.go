@@ -62,7 +62,7 @@ func (m *model) tooMany(r result) bool {
 	c := m.counts(r.at)
 	return r.failed && m.o.ConsecutiveFailures > 0 && row >= m.o.ConsecutiveFailures ||
 		r.failed && m.o.FailureRatio > 0 && c.Calls >= m.o.MinimumCalls && float64(c.Failures)/float64(c.Calls) >= m.o.FailureRatio ||
-		r.slow && m.o.SlowRatio > 0 && m.settled(r.at) && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow)/float64(c.Calls) >= m.o.SlowRatio
+		r.slow && m.o.SlowRatio > 0 && m.settled(r.at) && c.Calls >= m.o.SlowMinimumCalls && c.Slow >= m.o.MinimumSlow && float64(c.Slow)/float64(c.Calls) >= m.o.SlowRatio
 }
 
 // counts sums the current tenth of the window and the nine before it. A window of calls
@@ -152,6 +152,7 @@ func drawOptions(t *property.T) Options {
 		SlowRatio:           property.Pick(t, "slow", ratios...),
 		SlowAfter:           100,
 		SlowMinimumCalls:    t.Int("slow minimum", 0, 10),
+		MinimumSlow:         t.Int("minimum slow", 0, 3),
 		Window:              1000,
 		OpenFor:             100,
 		Growth:              property.Pick[float64](t, "growth", 0, 1, 1.5, 2, 10),

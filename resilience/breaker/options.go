@@ -55,6 +55,12 @@ type Options struct {
 	// single slow call never opens the breaker, or to WindowCalls if that is less.
 	SlowMinimumCalls int
 
+	// MinimumSlow is the number of slow calls in the window below which SlowRatio does
+	// not apply. It keeps one outlier among few calls from opening the breaker: with a
+	// SlowRatio of 0.01, a single slow call reaches the ratio of up to 100 calls. Zero:
+	// one slow call suffices.
+	MinimumSlow int
+
 	// Window is the time over which the ratios count calls, to a precision of a tenth.
 	// Where a tenth holds over 1000 calls and SlowAfter is zero, up to fifteen successes
 	// may count in the tenth before. Defaults to 10 s; at least 10 ns.
@@ -155,7 +161,7 @@ func (o *Options) checkNumbers() error {
 		value int
 	}{
 		{"ConsecutiveFailures", o.ConsecutiveFailures}, {"MinimumCalls", o.MinimumCalls},
-		{"SlowMinimumCalls", o.SlowMinimumCalls}, {"Probes", o.Probes},
+		{"SlowMinimumCalls", o.SlowMinimumCalls}, {"MinimumSlow", o.MinimumSlow}, {"Probes", o.Probes},
 	} {
 		errs = append(errs, check.Unless(n.value >= 0, "breaker: %s: is %d, which is below 0", n.name, n.value))
 	}
@@ -168,6 +174,7 @@ func (o *Options) checkWindowCalls() error {
 		check.Unless(n >= 0 && n <= maxWindowCalls, "breaker: WindowCalls: is %d; use 1 to %d, or 0 for a time", n, maxWindowCalls),
 		check.Unless(n <= 0 || o.MinimumCalls <= n, "breaker: MinimumCalls: is %d, which WindowCalls, %d, never holds", o.MinimumCalls, n),
 		check.Unless(n <= 0 || o.SlowMinimumCalls <= n, "breaker: SlowMinimumCalls: is %d, which WindowCalls, %d, never holds", o.SlowMinimumCalls, n),
+		check.Unless(n <= 0 || o.MinimumSlow <= n, "breaker: MinimumSlow: is %d, which WindowCalls, %d, never holds", o.MinimumSlow, n),
 	)
 }
 

@@ -50,6 +50,7 @@ type Change struct {
 	From, To State
 	Reason   Reason
 	OpenFor  time.Duration // how long it will be open; 0 unless To is Open
+	Counts   Counts        // the calls in the window that the change ended
 }
 
 // word is a state in the low 8 bits and, above them, the number of changes so far. A call
