@@ -14,7 +14,9 @@ const (
 // Options configures a [Store]. The zero value is useful.
 type Options struct {
 	// Time is how long a lease lasts, L. Defaults to DefaultTime. From 10 ms
-	// to 10 s: a longer one saves calls and loosens the bound.
+	// to 10 s: a longer one saves calls and loosens the bound. Below 0 there are no
+	// leases: the store decides every claim. It decides partitioned limits as it does
+	// with leases, so nodes with leases and nodes without them can share a store.
 	Time time.Duration
 
 	// MaxKeys bounds the number of hot keys with leases, at about 500 bytes
@@ -32,8 +34,8 @@ func (o *Options) setDefaults() error {
 		o.MaxKeys = DefaultMaxKeys
 	}
 	switch {
-	case o.Time < 10*time.Millisecond || o.Time > 10*time.Second:
-		return fmt.Errorf("lease: Time: is %v (use 10ms to 10s)", o.Time)
+	case o.Time >= 0 && o.Time < 10*time.Millisecond || o.Time > 10*time.Second:
+		return fmt.Errorf("lease: Time: is %v (use 10ms to 10s, or a time below 0 for no leases)", o.Time)
 	case o.MaxKeys < 0:
 		return fmt.Errorf("lease: MaxKeys: is %d, which is below 0", o.MaxKeys)
 	}

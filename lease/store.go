@@ -17,6 +17,7 @@ import (
 type Store struct {
 	store      partitionedStore
 	clock      clock
+	off        bool  // there are no leases
 	time       int64 // the lease time L
 	tick       int64
 	seed       maphash.Seed
@@ -42,12 +43,16 @@ func New(store stint.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
+		off: o.Time < 0, time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
 		partitions: newPartitions(), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.clock.began = time.Now()
 	s.store = partitionedStore{store, &s.partitions}
 	s.newShards(o.MaxKeys)
+	if s.off {
+		close(s.ended) // there is nothing to renew
+		return s, nil
+	}
 	go s.run()
 	return s, nil
 }
@@ -98,7 +103,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 }
 
 func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
-	if !mayLease(c) || c.Validate() != nil {
+	if s.off || !mayLease(c) || c.Validate() != nil {
 		return s.passthrough(ctx, c)
 	}
 	sh, hash := s.locate(c)

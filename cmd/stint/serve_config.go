@@ -93,8 +93,8 @@ func (f *serveFlags) checkRanges() error {
 		return usagef("store-deadline: %v is not above 0 (use a time such as 50ms)", f.storeDeadline)
 	case f.storeSlow < 0:
 		return usagef("store-slow: %v is below 0 (use a time such as 10ms, or 0 to disable)", f.storeSlow)
-	case f.leaseTime < 10*time.Millisecond || f.leaseTime > 10*time.Second:
-		return usagef("lease-time: %v is out of range (use 10ms to 10s)", f.leaseTime)
+	case f.leaseTime != timeOff && (f.leaseTime < timeOrOff(10*time.Millisecond) || f.leaseTime > timeOrOff(10*time.Second)):
+		return usagef("lease-time: %v is out of range (use 10ms to 10s, or off)", time.Duration(f.leaseTime))
 	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.clock != clockAuto && f.clock != clockKernel:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type serveFlags struct {
 	rulesPasswordFile, stateDir      string
 	keyPrefix, storeClock, clock     string
 	storeDeadline, storeSlow         time.Duration
-	leaseTime                        time.Duration
+	leaseTime                        timeOrOff
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	gatewayAdapt                     string
@@ -55,6 +56,33 @@ const (
 	off                = "off" // as an address: disables the listener
 )
 
+// timeOrOff is the value of a flag that takes a duration or off. Off is below 0.
+type timeOrOff time.Duration
+
+const timeOff timeOrOff = math.MinInt64
+
+// Set reads the value.
+func (t *timeOrOff) Set(text string) error {
+	if text == off {
+		*t = timeOff
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	*t = timeOrOff(d)
+	return err
+}
+
+// String returns the value as Set reads it.
+func (t *timeOrOff) String() string {
+	if *t == timeOff {
+		return off
+	}
+	return time.Duration(*t).String()
+}
+
+// Type returns the kind of the value.
+func (t *timeOrOff) Type() string { return "durationOrOff" }
+
 func (f *serveFlags) define(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&f.configFile, "config", "", "read settings from this YAML `FILE`, whose keys are names of flags")
@@ -80,7 +108,8 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "longest wait of a check for a shared store; then the rule's on_store_failure decides")
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred, and at least 3 in 3 s, takes this long; 0 disables")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "clock that a shared store counts by: store or node")
-	flags.DurationVar(&f.leaseTime, "lease-time", lease.DefaultTime, "longest time to hold tokens of a rule with consistency: leased, 10ms to 10s")
+	f.leaseTime = timeOrOff(lease.DefaultTime)
+	flags.Var(&f.leaseTime, "lease-time", "longest `TIME` to hold tokens of a rule with consistency: leased, 10ms to 10s, or off: every check asks the store")
 	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of keys in a shared store, and of keys or tables of rules in a database")
 	flags.IntVar(&f.nodes, "nodes", 0, "number of nodes that share the limits while a shared store fails; 0 counts the nodes that announce themselves in it")
 	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "most bytes that this node keeps in Redis for limits that callers bring")

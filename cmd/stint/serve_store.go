@@ -202,7 +202,7 @@ func (f *serveFlags) layers(log *slog.Logger) (layered.Options, *metrics.StoreCa
 	calls := metrics.NewStoreCalls()
 	return layered.Options{
 		Guard:  guard.Options{Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Observer: calls, Local: f.openLocal},
-		Lease:  lease.Options{Time: f.leaseTime},
+		Lease:  lease.Options{Time: time.Duration(f.leaseTime)},
 		Logger: log,
 	}, calls
 }

@@ -171,6 +171,9 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 	}{
 		"no number":                {[]string{"--max-keys", "many"}, "--max-keys: \"many\" is not a valid whole number"},
 		"no duration":              {[]string{"--drain-delay", "1"}, "--drain-delay: \"1\" is not a valid duration (write it as 1s)"},
+		"no duration, nor off":     {[]string{"--lease-time", "never"}, "--lease-time: \"never\" is not a valid duration (write it as 1s, or off)"},
+		"lease time below 10ms":    {[]string{"--lease-time", "9ms"}, "lease-time: 9ms is out of range (use 10ms to 10s, or off)"},
+		"lease time below 0":       {[]string{"--lease-time", "-1s"}, "lease-time: -1s is out of range (use 10ms to 10s, or off)"},
 		"no truth value":           {[]string{"--pprof=maybe"}, "--pprof: \"maybe\" is not a valid truth value (use true or false)"},
 		"unknown flag":             {[]string{"--htp", "off"}, "--htp is not a flag (did you mean --http?)"},
 		"an argument":              {[]string{"rules.yaml"}, `takes no arguments, got "rules.yaml"`},

@@ -93,6 +93,8 @@ func kindOf(f *pflag.Flag) string {
 		return "truth value (use true or false)"
 	case "duration":
 		return "duration (write it as 1s)"
+	case "durationOrOff":
+		return "duration (write it as 1s, or off)"
 	case "stringSlice":
 		return "list (separate by commas)"
 	}
