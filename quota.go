@@ -142,20 +142,27 @@ func (s *Spec) parseAnchor() (time.Time, error) {
 	return t, nil
 }
 
+// maxOffset is the greatest offset of a calendar, in seconds: that of the zone farthest
+// from UTC.
+const maxOffset = 14 * 60 * 60
+
 // parseOffset returns the offset of the calendar in µs: UTCOffset, or the offset
 // of the anchor if UTCOffset is empty.
 func (s *Spec) parseOffset(anchor time.Time) (int64, error) {
 	switch s.UTCOffset {
 	case "":
 		_, seconds := anchor.Zone()
+		if max(seconds, -seconds) > maxOffset {
+			return 0, &LimitError{Field: "anchor", Problem: fmt.Sprintf("%.40q has an offset beyond 14 hours", s.Anchor), Mend: "use an offset from -14:00 to +14:00"}
+		}
 		return int64(seconds) * microUnits, nil
 	case "Z":
 		return 0, nil
 	}
 	t, err := time.Parse("-07:00", s.UTCOffset)
 	_, seconds := t.Zone()
-	if err != nil || sixtyMinutes(s.UTCOffset) || max(seconds, -seconds) > 18*60*60 {
-		return 0, &LimitError{Field: "utc_offset", Problem: fmt.Sprintf("%.40q is not an offset from UTC", s.UTCOffset), Mend: "write it like +02:00, at most 18 hours"}
+	if err != nil || sixtyMinutes(s.UTCOffset) || max(seconds, -seconds) > maxOffset {
+		return 0, &LimitError{Field: "utc_offset", Problem: fmt.Sprintf("%.40q is not an offset from UTC", s.UTCOffset), Mend: "write it like +02:00, from -14:00 to +14:00"}
 	}
 	return int64(seconds) * microUnits, nil
 }

@@ -24,6 +24,8 @@ func TestPeriodsFollowTheCalendar(t *testing.T) {
 		"day":                              {Spec{Period: "day"}, "2026-11-21T10:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
 		"day at its first moment":          {Spec{Period: "day"}, "2026-11-21T00:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
 		"day of an eastern offset":         {Spec{Period: "day", UTCOffset: "+02:00"}, "2026-11-21T22:30:00Z", "2026-11-21T22:00:00Z", "2026-11-22T22:00:00Z"},
+		"day of the eastern end":           {Spec{Period: "day", UTCOffset: "+14:00"}, "2026-11-21T22:30:00Z", "2026-11-21T10:00:00Z", "2026-11-22T10:00:00Z"},
+		"day of the western end":           {Spec{Period: "day", UTCOffset: "-14:00"}, "2026-11-21T22:30:00Z", "2026-11-21T14:00:00Z", "2026-11-22T14:00:00Z"},
 		"day of a western offset":          {Spec{Period: "day", UTCOffset: "-05:30"}, "2026-11-21T05:00:00Z", "2026-11-20T05:30:00Z", "2026-11-21T05:30:00Z"},
 		"day from an anchor":               {Spec{Period: "day", Anchor: "2026-01-01T09:15:00Z"}, "2026-11-21T09:14:59Z", "2026-11-20T09:15:00Z", "2026-11-21T09:15:00Z"},
 		"week begins on Monday":            {Spec{Period: "week"}, "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},

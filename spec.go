@@ -70,8 +70,8 @@ type Spec struct {
 	// Anchor is when a period of a quota began, in RFC 3339. Without it,
 	// days, weeks and months begin at 00:00 of UTCOffset. A length needs it.
 	Anchor string
-	// UTCOffset is the fixed offset of a quota's calendar, such as "+02:00".
-	// Defaults to the offset of Anchor, or UTC.
+	// UTCOffset is the fixed offset of a quota's calendar, such as "+02:00", from
+	// "-14:00" to "+14:00". Defaults to the offset of Anchor, or UTC.
 	UTCOffset string
 
 	// FromCaller marks a limit that a caller of a server brought with its

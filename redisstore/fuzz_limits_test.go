@@ -131,7 +131,7 @@ func (w *fuzzWorld) window() time.Duration {
 func (w *fuzzWorld) drawPeriod(s *stint.Spec) {
 	s.Period = []string{"day", "week", "month", "month", "30d", "12h", "86399999ms"}[w.rand.IntN(7)]
 	if w.rand.IntN(2) == 0 {
-		s.UTCOffset = []string{"+02:00", "-11:30", "+18:00", "Z"}[w.rand.IntN(4)]
+		s.UTCOffset = []string{"+02:00", "-11:30", "+14:00", "Z"}[w.rand.IntN(4)]
 	}
 	if s.Period[0] < 'a' || w.rand.IntN(2) == 0 {
 		s.Anchor = fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%06d+%02d:00", 1+w.rand.IntN(3000), 1+w.rand.IntN(12), 1+w.rand.IntN(31),
