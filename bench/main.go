@@ -41,7 +41,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames are the values of -only, in the order in which the parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "lease", "server", "envoy"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "algorithms", "lease", "server", "envoy"}
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -86,7 +86,7 @@ func runParts(ctx context.Context, o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(context.Context, options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}} {
 		if !o.runs(p.name) {
 			continue
 		}
