@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -61,9 +62,19 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 		now = clock
 		return s.recorder
 	}
-	ctx, restore := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, restore := signal.NotifyContext(ctx, endingSignals()...)
 	context.AfterFunc(ctx, restore) // a second signal ends the process at once
 	return s, ctx, nil
+}
+
+// endingSignals returns the signals that end a replay. A closed terminal sends SIGHUP;
+// nohup has it ignored, and the replay then goes on.
+func endingSignals() []os.Signal {
+	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
 }
 
 // cleanUp deletes the keys of the replay, also after an interruption, and closes

@@ -106,6 +106,14 @@ func TestChangesOfTheLimitAreReplayedOnRedisToo(t *testing.T) {
 }
 
 func TestInterruptedReplayDeletesItsKeys(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) { wantInterrupted(t, s) })
+	}
+}
+
+// wantInterrupted checks that a signal ends a replay, which then deletes its keys.
+func wantInterrupted(t *testing.T, s syscall.Signal) {
+	t.Helper()
 	redis := redistest.Server(t)
 	p := startReplay(t, redis)
 	await(t, "keys of the replay", func() (bool, string) {
@@ -118,7 +126,7 @@ func TestInterruptedReplayDeletesItsKeys(t *testing.T) {
 			t.Errorf("key %s lives for %s ms", key, ms)
 		}
 	}
-	p.signal(syscall.SIGINT)
+	p.signal(s)
 	if status := p.exit(); status != exitFailed {
 		t.Errorf("status %d", status)
 	}
