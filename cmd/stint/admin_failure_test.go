@@ -17,7 +17,7 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 		status int
 		want   string
 	}{
-		"nobody there":      {[]string{"rules", "history", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
+		"nobody there":      {[]string{"rules", "history", "--server", "http://127.0.0.1:1"}, exitFailed, "connection refused (is stint serve running? Start it, or give --server"},
 		"not a stint":       {[]string{"rules", "history", "--server", other.URL}, exitFailed, "redirects are not followed"},
 		"something else":    {[]string{"rules", "apply", "--yes", rules, "--server", answering(t, 200, map[string]any{})}, exitFailed, "give --server the address of --admin"},
 		"no URL":            {[]string{"nodes", "--server", "localhost"}, exitUsage, "server: "},
@@ -42,7 +42,7 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 		"a broken comment":  {[]string{"rules", "apply", "--comment", "a\nb", rules}, exitUsage, "comment: "},
 		"both places":       {[]string{"rules", "history", "--server", "http://h", "--source", "redis://h"}, exitUsage, "give one of them"},
 		"a file as source":  {[]string{"rules", "history", "--source", rules}, exitUsage, "is a file or folder"},
-		"source not there":  {[]string{"rules", "history", "--source", "redis://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
+		"source not there":  {[]string{"rules", "history", "--source", "redis://127.0.0.1:1"}, exitFailed, "connection refused (check that the database runs, and the address of --source)"},
 		"a token aside":     {[]string{"rules", "history", "--token-file", rules, "--source", "redis://127.0.0.1:1"}, exitUsage, "--token-file are both given"},
 		"an empty server":   {[]string{"rules", "history", "--server", ""}, exitUsage, "server: is given, and empty"},
 		"an empty source":   {[]string{"rules", "apply", "--source=", rules}, exitUsage, "source: is given, and empty"},
@@ -50,6 +50,8 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 		"a prefix alone":    {[]string{"rules", "history", "--key-prefix", "x"}, exitUsage, "without --source"},
 		"a negative base":   {[]string{"rules", "apply", "--base", "-2", rules}, exitUsage, "is not a version"},
 		"nothing to do":     {[]string{"key"}, exitUsage, "stint key: a command is missing"},
+		"nothing of rules":  {[]string{"rules"}, exitUsage, "\n  validate    Check rule files"},
+		"nobody to check":   {[]string{"check", "a=b", "--server", "http://127.0.0.1:1"}, exitFailed, "connection refused (is stint serve running? Start it, or give --server the URL of its --http listener)"},
 		"a wrong word":      {[]string{"key", "peak"}, exitUsage, "did you mean peek?"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, out io.Writer) erro
 	}
 	answer, err := f.post(ctx, base.JoinPath("/v1/check").String(), body)
 	if err != nil {
-		return fmt.Errorf("check: %w", err)
+		return fmt.Errorf("check: %w", unreached(err, "is stint serve running? Start it, or give --server the URL of its --http listener"))
 	}
 	if f.json {
 		_, err = fmt.Fprintln(out, string(bytes.TrimSpace(answer)))

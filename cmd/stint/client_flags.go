@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -163,12 +164,22 @@ func (f *adminFlags) running(do func(ctx context.Context, args []string) error) 
 		}
 		defer disconnect()
 		err = do(c.Context(), args)
+		err = unreached(err, "is stint serve running? Start it, or give --server or STINT_SERVER the URL of its --admin listener")
 		_, refused := errors.AsType[*adminclient.Error](err)
 		if err == nil || !refused && exitStatus(err) == exitUsage { // a usage error begins with its place
 			return err
 		}
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(c.CommandPath(), "stint "), err)
 	}
+}
+
+// unreached adds a mend to the error of a connection that could not be opened: no server
+// runs there, or the address is wrong.
+func unreached(err error, mend string) error {
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return fmt.Errorf("%w (%s)", err, mend)
+	}
+	return err
 }
 
 // checkGiven rejects flags that would have no effect, and flags that are given
@@ -254,7 +265,7 @@ func loadSource(ctx context.Context, source ruleset.Source, log *slog.Logger) (*
 		return nil, fmt.Errorf("source: %w (publish another version through a running server, with --server)", rejected)
 	}
 	if rejected != nil {
-		return nil, fmt.Errorf("source: %w", rejected)
+		return nil, fmt.Errorf("source: %w", unreached(rejected, "check that the database runs, and the address of --source"))
 	}
 	return manager, nil
 }

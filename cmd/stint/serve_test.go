@@ -260,7 +260,7 @@ func TestTakenPortExitsWithFailed(t *testing.T) {
 	}
 	defer taken.Close()
 	got := command(t, nil, "serve", "--http", taken.Addr().String(), "--grpc", "off", "--admin", "off")
-	if got.status != exitFailed || !strings.Contains(got.errors, "http: ") {
+	if got.status != exitFailed || !strings.Contains(got.errors, "http: listen tcp "+taken.Addr().String()) || !strings.Contains(got.errors, "give --http another address") {
 		t.Errorf("status %d, %q", got.status, got.errors)
 	}
 }

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -39,6 +41,9 @@ func (s *Server) open(ctx context.Context) error {
 		if err != nil {
 			for _, opened := range s.listeners[:i] {
 				_ = opened.socket.Close() // nothing was accepted on it
+			}
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("%s: %w (stop the process that listens there, perhaps another stint serve, or give --%[1]s another address; port 0 picks a free one)", l.name, err)
 			}
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
