@@ -143,7 +143,7 @@ func TestADangerousChangeNeedsConfirmation(t *testing.T) {
 	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
 	removed := a.file("removed.yaml", adminRemoved)
 	a.run(exitFailed, []string{"-  - {id: b", "it removes 1 rule (b)", "there is no terminal", "--yes"}, "rules", "apply", removed)
-	if got := a.run(exitDone, []string{"dry run on version 1"}, "rules", "apply", "--dry-run", removed); !strings.Contains(got.errors, "would need confirmation: it removes 1 rule (b).") {
+	if got := a.run(exitDone, []string{"dry run on version 1"}, "rules", "apply", "--dry-run", removed); !strings.Contains(got.errors, "would need confirmation, or --yes: it removes 1 rule (b).") {
 		t.Error(got.errors)
 	}
 	a.run(exitDone, []string{"1*"}, "rules", "history")
@@ -167,6 +167,9 @@ func TestTheImpactIsShownAndRefused(t *testing.T) {
 	}
 	same := a.file("same.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n")
 	refused := a.run(exitFailed, []string{"impact: denies 119 of the 120", "the limit is 5.0 %", "--yes"}, "rules", "apply", same)
+	if strings.Contains(refused.errors, "?force") {
+		t.Errorf("a hint is for the API:\n%s", refused.errors)
+	}
 	if strings.Contains(refused.errors, "sk_live_somebody") {
 		t.Errorf("a key is shown whole:\n%s", refused.errors)
 	}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -63,16 +64,28 @@ Logs and errors go to standard error, results to standard output.`,
 	return root
 }
 
-// newGroupCommand returns a command that does nothing but hold others.
+// newGroupCommand returns a command that does nothing but hold others. Called alone it
+// lists them.
 func newGroupCommand(use, short, example string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example, Args: subcommandOnly,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("%s: a command is missing (see %[1]s --help)", c.CommandPath())
+			return usagef("%s: a command is missing (give one of these)\n%s", c.CommandPath(), commandList(c))
 		},
 	}
 	c.AddCommand(commands...)
 	return c
+}
+
+// commandList returns a line for each command below c.
+func commandList(c *cobra.Command) string {
+	var lines []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			lines = append(lines, fmt.Sprintf("  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newVersionCommand() *cobra.Command {

@@ -176,7 +176,7 @@ func (c *wholeChange) run(ctx context.Context) error {
 	printWarnings(c.errs, trial.Warnings)
 	dangers := dangersOf(trial)
 	if c.dryRun && len(dangers) > 0 {
-		_, _ = fmt.Fprintln(c.errs, "This is dangerous and would need confirmation: "+cell(strings.Join(dangers, "; "))+".")
+		_, _ = fmt.Fprintln(c.errs, "This is dangerous and would need confirmation, or --yes: "+cell(strings.Join(dangers, "; "))+".")
 	}
 	if c.dryRun || !trial.Changed && trial.Version > 0 {
 		return c.report(trial, answer)
@@ -198,7 +198,8 @@ func (c *wholeChange) make(ctx context.Context, trial *adminclient.Outcome, sure
 	if refused, ok := errors.AsType[*adminclient.Error](err); ok && refused.Code == adminclient.CodeImpact {
 		trial.Impact = refused.Impact
 		if !sure {
-			err = c.confirm(trial, []string{refused.Message})
+			what, _, _ := strings.Cut(refused.Message, " (") // its hint is for callers of the API; askYes has the command's
+			err = c.confirm(trial, []string{what})
 			sure = err == nil
 		}
 		if sure {
