@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const (
@@ -53,9 +54,11 @@ STINT_TOKEN or into a file for --token-file.`,
 			return flags.run(c.Context(), args, c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&flags.server, "server", "http://127.0.0.1:8080", "`URL` of the server's --http listener")
-	flags.define(c.Flags())
 	c.Flags().BoolVar(&flags.json, "json", false, "print the decision as JSON")
+	grouped(c.Flags(), "Server", func(set *pflag.FlagSet) {
+		set.StringVar(&flags.server, "server", "http://127.0.0.1:8080", "`URL` of the server's --http listener")
+		flags.define(set)
+	})
 	return c
 }
 

@@ -139,16 +139,19 @@ type adminFlags struct {
 }
 
 func (f *adminFlags) define(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&f.server, "server", "", "`URL` of the server's --admin listener (default $STINT_SERVER, else "+defaultAdmin+")")
-	f.clientFlags.define(flags)
-	flags.BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	grouped(c.Flags(), "Server", func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.server, "server", "", "`URL` of the server's --admin listener (default $STINT_SERVER, else "+defaultAdmin+")")
+		f.clientFlags.define(flags)
+	})
 	c.Long += adminHelp
 }
 
 // defineSource also lets the command work without a server.
 func (f *adminFlags) defineSource(c *cobra.Command) {
-	f.source.define(c.Flags(), "`URL` of the rules, redis://… or postgres://…, to use them without a server, as in stint serve --rules")
+	grouped(c.Flags(), "Without a server", func(flags *pflag.FlagSet) {
+		f.source.define(flags, "`URL` of the rules, redis://… or postgres://…, as in stint serve --rules")
+	})
 }
 
 // running returns a RunE that connects, calls do and disconnects.

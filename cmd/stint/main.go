@@ -14,7 +14,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -55,8 +54,10 @@ Logs and errors go to standard error, results to standard output.`,
 	root.Version = versionText(debug.ReadBuildInfo())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
+	root.SetUsageFunc(printUsage)
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(),
 		newKeyCommand(), newNodesCommand(), newVersionCommand())
+	unsorted(root)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = knownCommand
@@ -75,17 +76,6 @@ func newGroupCommand(use, short, example string, commands ...*cobra.Command) *co
 	}
 	c.AddCommand(commands...)
 	return c
-}
-
-// commandList returns a line for each command below c.
-func commandList(c *cobra.Command) string {
-	var lines []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			lines = append(lines, fmt.Sprintf("  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short))
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 func newVersionCommand() *cobra.Command {

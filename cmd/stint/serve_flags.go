@@ -86,13 +86,20 @@ func (t *timeOrOff) Type() string { return "durationOrOff" }
 func (f *serveFlags) define(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&f.configFile, "config", "", "read settings from this YAML `FILE`, whose keys are names of flags")
-	f.defineRules(flags)
-	f.defineStore(flags)
-	f.defineListeners(flags)
-	f.defineSecurity(flags)
+	grouped(flags, "Rules", f.defineRules)
+	grouped(flags, "Store", f.defineStore)
+	grouped(flags, "Listeners", f.defineListeners)
+	grouped(flags, "Gateway", f.defineGateway)
+	grouped(flags, "Envoy", f.defineEnvoy)
+	grouped(flags, "Security", f.defineSecurity)
+	grouped(flags, "Operation", f.defineOperation)
+}
+
+func (f *serveFlags) defineOperation(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of log lines: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of log lines: debug, info, warn or error")
 	flags.DurationVar(&f.drainDelay, "drain-delay", time.Second, "time to go on accepting connections after SIGTERM while /readyz answers 503, at most 8s")
+	flags.BoolVar(&f.profiling, "pprof", false, "serve profiles on --admin at /debug/pprof/")
 }
 
 func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
@@ -124,11 +131,17 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:6070", "`ADDR` of metrics and the admin API, or off")
 	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol (CL.THROTTLE), or off")
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
+}
+
+func (f *serveFlags) defineGateway(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` of the servers that the gateway forwards requests to")
 	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed requests that the upstreams cannot answer in time: gradient (against their usual latency), aimd (against --gateway-slow), or off")
 	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, most requests in flight")
 	flags.DurationVar(&f.gatewaySlow, "gateway-slow", defaultGatewaySlow, "with --gateway-adapt aimd, mean latency that is too long, at least 1ms")
 	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "close a client's connection to the gateway after this number of denials in a row; 0 disables")
+}
+
+func (f *serveFlags) defineEnvoy(flags *pflag.FlagSet) {
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with configuration files of Envoy's rate limit service, reloaded when they change; served on --grpc, and on --http at /json")
 	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")
@@ -144,7 +157,6 @@ func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the certificate of every listener")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of the certificate's key")
 	flags.StringVar(&f.clientCA, "client-ca", "", "PEM `FILE` of the authorities that sign client certificates; makes a client certificate required")
-	flags.BoolVar(&f.profiling, "pprof", false, "serve profiles on --admin at /debug/pprof/")
 }
 
 // logger returns the logger of the server, which writes to w.
