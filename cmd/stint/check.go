@@ -55,6 +55,7 @@ STINT_TOKEN or into a file for --token-file.`,
 		},
 	}
 	c.Flags().BoolVar(&flags.json, "json", false, "print the decision as JSON")
+	c.ValidArgsFunction = completeAttributes
 	grouped(c.Flags(), "Server", func(set *pflag.FlagSet) {
 		set.StringVar(&flags.server, "server", "http://127.0.0.1:8080", "`URL` of the server's --http listener")
 		flags.define(set)

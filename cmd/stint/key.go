@@ -52,6 +52,8 @@ func (f *keyFlags) define(c *cobra.Command, changes bool) {
 	}
 	c.Long += keyHelp
 	f.adminFlags.define(c)
+	mustComplete(c, "rule", f.completeRules)
+	mustComplete(c, "attribute", completeAttributes)
 }
 
 // peekPath is the endpoint that reads states. The others change them.

@@ -62,6 +62,7 @@ standard input.`,
 func (f *banFlags) define(c *cobra.Command) {
 	c.Flags().StringVar(&f.rule, "rule", "", "the deny list of the rule of this `ID` (default that of all rules)")
 	f.adminFlags.define(c)
+	mustComplete(c, "rule", f.completeRules)
 }
 
 // change changes a list and prints the result. show prints what happened to the

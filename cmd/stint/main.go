@@ -58,6 +58,10 @@ Logs and errors go to standard error, results to standard output.`,
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(),
 		newKeyCommand(), newNodesCommand(), newVersionCommand())
 	unsorted(root)
+	completeFlags(root)
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.InitDefaultCompletionCmd("completion")
+	explainCompletion(root)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = knownCommand
@@ -70,12 +74,14 @@ Logs and errors go to standard error, results to standard output.`,
 func newGroupCommand(use, short, example string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example, Args: subcommandOnly,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("%s: a command is missing (give one of these)\n%s", c.CommandPath(), commandList(c))
-		},
+		RunE: missingCommand,
 	}
 	c.AddCommand(commands...)
 	return c
+}
+
+func missingCommand(c *cobra.Command, _ []string) error {
+	return usagef("%s: a command is missing (give one of these)\n%s", c.CommandPath(), commandList(c))
 }
 
 func newVersionCommand() *cobra.Command {

@@ -50,10 +50,11 @@ as key.`,
 	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that --limit counts by")
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
-	flags.StringVar(&f.format, "format", "auto", "format of the lines: auto, combined, common or jsonl")
+	flags.StringVar(&f.format, "format", "auto", "`FORMAT` of the lines: auto, combined, common or jsonl")
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
 	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
 	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "put events in order that are late by at most this; 0 keeps the order of each file")
+	c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	return c
 }
 

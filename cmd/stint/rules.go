@@ -45,6 +45,7 @@ an array with one object for each FILE.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 

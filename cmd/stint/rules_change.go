@@ -43,6 +43,7 @@ seconds.` + dangerHelp,
 		}),
 	}
 	f.define(c)
+	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 
@@ -65,6 +66,7 @@ history" lists the versions; 0 is the built-in rules.` + dangerHelp,
 		}),
 	}
 	f.define(c)
+	c.ValidArgsFunction = f.completeVersions(1)
 	return c
 }
 
@@ -111,6 +113,7 @@ func (f *changeFlags) define(c *cobra.Command) {
 	flags.StringVar(&f.base, "base", "", "the `VERSION` that you edited: fail if it is no longer in force")
 	f.adminFlags.define(c)
 	f.defineSource(c)
+	mustComplete(c, "base", f.completeVersionFlag)
 }
 
 // dangerHelp describes the confirmation that the commands of changeFlags ask

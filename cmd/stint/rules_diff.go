@@ -28,6 +28,7 @@ A FILE of - is standard input.`,
 	}
 	f.define(c)
 	f.defineSource(c)
+	c.ValidArgsFunction = f.completeDiff
 	return c
 }
 
@@ -99,6 +100,7 @@ is standard input.`,
 		RunE:    f.running(f.impact),
 	}
 	f.define(c)
+	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 

@@ -52,6 +52,7 @@ version may also have a number that is in order.`,
 	f.source.define(flags, "`URL` of the rules, redis://… or postgres://…, as in stint serve --rules")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "repair without asking")
 	flags.StringVar(&f.comment, "comment", "", "reason for the repair, for the history")
+	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 

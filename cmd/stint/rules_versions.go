@@ -117,6 +117,9 @@ rules apply" accepts. Control characters are replaced on a terminal.`,
 	c.Flags().StringVar(&f.tier, "tier", "", "print only this tier")
 	f.define(c)
 	f.defineSource(c)
+	c.ValidArgsFunction = f.completeVersions(1)
+	mustComplete(c, "rule", f.completeRules)
+	mustComplete(c, "tier", f.completeTiers)
 	return c
 }
 
@@ -166,10 +169,7 @@ func versionLine(v *adminclient.Version) string {
 // part prints one rule or tier. It finds the part in the files instead of asking
 // the API for it: an id may equal a path that the API has below /rules.
 func (f *showFlags) part(all []adminclient.File) error {
-	files := make([]rule.File, len(all))
-	for i, one := range all {
-		files[i] = rule.File{Name: one.Name, Data: []byte(one.Text)}
-	}
+	files := ruleFiles(all)
 	find, name := ruleedit.TextOfRule, f.rule
 	if f.tier != "" {
 		find, name = ruleedit.TextOfTier, f.tier
@@ -182,6 +182,15 @@ func (f *showFlags) part(all []adminclient.File) error {
 		_, err := io.WriteString(w, sanitizeFor(w, string(text.YAML())))
 		return err
 	})
+}
+
+// ruleFiles returns files of the API as rule files.
+func ruleFiles(all []adminclient.File) []rule.File {
+	files := make([]rule.File, len(all))
+	for i, one := range all {
+		files[i] = rule.File{Name: one.Name, Data: []byte(one.Text)}
+	}
+	return files
 }
 
 // printFiles prints files as one text, each file as a YAML document.
