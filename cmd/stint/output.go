@@ -38,10 +38,6 @@ func printOutcome(w io.Writer, o *adminclient.Outcome) error {
 // lines that differ.
 func printDiff(w io.Writer, d *adminclient.Diff) error {
 	l := &printer{w: w}
-	if !d.Changed {
-		l.printf("no difference\n")
-		return l.err
-	}
 	l.summary(d)
 	l.printf("%s", sanitize(d.Text))
 	if !strings.HasSuffix(d.Text, "\n") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,7 +22,7 @@ func newDiffCommand() *cobra.Command {
 		Long: `Show what a rule file, or a folder of them, would change in the rules in force,
 what has changed since a version, or what has changed between two versions.
 Nothing is published. A number is a version: write ./3 for a file of that name.
-A FILE of - is standard input.`,
+A FILE of - is standard input. Without a difference the output is empty.`,
 		Example: "  stint rules diff rules.yaml\n  stint rules diff 11\n  stint rules diff 11 12 --json",
 		Args:    arguments(1, 2, "a file, or one or two versions", "rules.yaml, or 11 12"),
 		RunE:    f.running(f.diff),
@@ -42,7 +43,7 @@ func (f *adminFlags) diff(ctx context.Context, args []string) error {
 	}
 	var d adminclient.Diff
 	q := adminclient.Request{Method: http.MethodGet, Path: "/rules/diff", Query: query}
-	return f.ask(ctx, q, &d, func(w io.Writer) error { return printDiff(w, &d) })
+	return f.ask(ctx, q, &d, func(w io.Writer) error { return f.printDiff(w, &d) })
 }
 
 func versionsQuery(args []string) (url.Values, error) {
@@ -65,7 +66,17 @@ func (f *adminFlags) diffFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDiff(w, &v.Diff) })
+	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return f.printDiff(w, &v.Diff) })
+}
+
+// printDiff prints a difference. Standard output stays empty if there is none, as that of
+// diff does.
+func (f *adminFlags) printDiff(w io.Writer, d *adminclient.Diff) error {
+	if !d.Changed {
+		_, _ = fmt.Fprintln(f.errs, "no difference")
+		return nil
+	}
+	return printDiff(w, d)
 }
 
 // validate has the server validate the rules of a file or folder, without

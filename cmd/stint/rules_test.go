@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,4 +86,41 @@ func TestRulesWithoutACommandIsWrongUsage(t *testing.T) {
 			t.Errorf("%v: status %d, %q", args, got.status, got.errors)
 		}
 	}
+}
+
+// What rules show prints is what rules diff compares with: built-in rules, a file and a
+// folder.
+func TestShownRulesDoNotDiffer(t *testing.T) {
+	a := administer(t)
+	saved := filepath.Join(a.folder, "saved.yaml")
+	same := func() {
+		t.Helper()
+		shown := a.run(exitDone, nil, "rules", "show").out
+		writeFile(t, saved, shown)
+		if got := a.run(exitDone, nil, "rules", "diff", saved); got.out != "" || !strings.Contains(got.errors, "no difference") {
+			t.Errorf("%s%s", got.out, got.errors)
+		}
+		if v := a.json("rules", "diff", saved); v["changed"] != false {
+			t.Errorf("%v", v)
+		}
+		writeFile(t, saved, shown+"# seen\n")
+		if got := a.run(exitDone, []string{"\n+# seen\n"}, "rules", "diff", saved); strings.Contains(got.out, "\n-") {
+			t.Errorf("more differs than the new line:\n%s", got.out)
+		}
+	}
+	same()
+	a.run(exitDone, nil, "key", "ban", "sk_live_12345")
+	same()
+	a.run(exitDone, nil, "rules", "apply", "--yes", a.file("one.yaml", adminRules))
+	same()
+	folder := filepath.Join(a.folder, "folder")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(folder, "a.yaml"), "tiers:\n  free: {limit: 5, window: 60}\n")
+	writeFile(t, filepath.Join(folder, "b.yaml"), "rules:\n  - {id: a, tier: free}")
+	a.run(exitDone, nil, "rules", "apply", "--yes", folder)
+	same()
+	writeFile(t, saved, a.run(exitDone, nil, "rules", "show").out)
+	a.run(exitDone, []string{"nothing to change: version 3"}, "rules", "apply", saved)
 }

@@ -60,8 +60,17 @@ func (a *API) setOf(v ruleset.Version) *rule.Set {
 	return set
 }
 
-// unified returns the difference of all files in the format of diff -u.
+// unified returns the difference of all files in the format of diff -u. A single file
+// that replaces others is compared with their text as a whole, because an operator may have
+// edited that text (stint rules show).
 func unified(from, to ruleset.Version) string {
+	if len(to.Files) == 1 && len(from.Files) > 0 && (len(from.Files) > 1 || from.Files[0].Name != to.Files[0].Name) {
+		var names []string
+		for _, f := range from.Files {
+			names = append(names, f.Name)
+		}
+		return lineDiff(strings.Join(names, " "), to.Files[0].Name, string(oneText(from.Files)), string(to.Files[0].Data))
+	}
 	var b strings.Builder
 	old := map[string]string{}
 	for _, f := range from.Files {

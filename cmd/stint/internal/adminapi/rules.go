@@ -76,13 +76,22 @@ func oneText(files []rule.File) []byte {
 	return b.Bytes()
 }
 
+// sameText reports whether two texts have the same lines. One may lack the last line break.
+func sameText(a, b []byte) bool {
+	return bytes.Equal(bytes.TrimSuffix(a, []byte("\n")), bytes.TrimSuffix(b, []byte("\n")))
+}
+
 // filesOf parses a whole set: {"files":[{"name":…,"text":…}]}, or the text of
-// one file. The latter gets the name of the base's file if that has only one.
+// one file. The latter gets the name of the base's file if that has only one. A text that
+// says the same as all files of the base, as stint rules show prints them, is the base.
 func filesOf(data []byte, base []rule.File) []rule.File {
 	var several struct {
 		Files []fileBody `json:"files"`
 	}
 	if json.Unmarshal(data, &several) != nil || several.Files == nil {
+		if len(base) > 0 && sameText(data, oneText(base)) {
+			return base
+		}
 		name := "rules.yaml"
 		if len(base) == 1 && base[0].Name != rule.BuiltinFile().Name && (filepath.Ext(base[0].Name) != ".json" || json.Valid(data)) {
 			name = base[0].Name
