@@ -23,24 +23,24 @@ func completed(t *testing.T, env []string, args ...string) (words []string) {
 func TestShellsCompleteTheValuesOfFlags(t *testing.T) {
 	const nothing, anyFile, folders, noFiles, extensions = ":4", ":0", ":16", ":4", ":8"
 	for words, want := range map[string][]string{
-		"serve --log-format":     {"text", "json", noFiles},
-		"serve --gateway-adapt":  {"gradient", "aimd", "off", noFiles},
-		"serve --path-encoding":  {"decode", "keep", "reject", noFiles},
-		"serve --rules":          {anyFile},
-		"serve --state-dir":      {folders},
-		"serve --http":           {nothing},
-		"replay --format":        {"auto", "combined", "common", "jsonl", noFiles},
-		"replay":                 {anyFile},
-		"rules apply":            {"yaml", "yml", "json", extensions},
-		"rules apply --comment":  {nothing},
-		"key ban --tls-ca":       {anyFile},
-		"key peek":               {nothing},
-		"check":                  {"api_key=", "ip=", "method=", "path=", "host=", "tier=", ":6"},
-		"completion":             {"bash", "fish", "powershell", "zsh", noFiles},
-		"rules show --rule":      {nothing}, // no server answers
-		"rules rollback":         {":36"},
-		"rules diff rules.yaml":  {nothing},
-		"rules history":          {nothing},
+		"serve --log-format":    {"text", "json", noFiles},
+		"serve --gateway-adapt": {"gradient", "aimd", "off", noFiles},
+		"serve --path-encoding": {"decode", "keep", "reject", noFiles},
+		"serve --rules":         {anyFile},
+		"serve --state-dir":     {folders},
+		"serve --http":          {nothing},
+		"replay --format":       {"auto", "combined", "common", "jsonl", noFiles},
+		"replay":                {anyFile},
+		"rules apply":           {"yaml", "yml", "json", extensions},
+		"rules apply --comment": {nothing},
+		"key ban --tls-ca":      {anyFile},
+		"key peek":              {nothing},
+		"check":                 {"api_key=", "ip=", "method=", "path=", "host=", "tier=", ":6"},
+		"completion":            {"bash", "fish", "powershell", "zsh", noFiles},
+		"rules show --rule":     {nothing}, // no server answers
+		"rules rollback":        {":36"},
+		"rules diff rules.yaml": {nothing},
+		"rules history":         {nothing},
 	} {
 		if got := completed(t, []string{"STINT_SERVER=http://127.0.0.1:1"}, append(strings.Fields(words), "")...); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", words, got, want)
@@ -53,18 +53,18 @@ func TestShellsCompleteWhatTheServerKnows(t *testing.T) {
 	a.run(exitDone, nil, "rules", "apply", "--comment", "the first", a.file("first.yaml", adminRules))
 	a.run(exitDone, nil, "rules", "apply", a.file("raised.yaml", adminRaised))
 	for words, want := range map[string][]string{
-		"rules show --rule":   {"a", "b", ":4"},
-		"key peek --rule":     {"a", "b", ":4"},
-		"key ban --rule":      {"a", "b", ":4"},
-		"rules show --tier":   {"free", ":4"},
-		"rules show":          {"2", "1", ":36"},
-		"rules rollback":      {"2", "1", ":36"},
-		"rules apply --base":  {"2", "1", ":36"},
-		"rules diff":          {"2", "1", ":32"},
-		"rules diff 1":        {"2", "1", ":36"},
-		"rules diff 1 2":      {":4"},
-		"rules rollback 1":    {":4"},
-		"key peek -a":         {"api_key=", "ip=", "method=", "path=", "host=", "tier=", ":6"},
+		"rules show --rule":  {"a", "b", ":4"},
+		"key peek --rule":    {"a", "b", ":4"},
+		"key ban --rule":     {"a", "b", ":4"},
+		"rules show --tier":  {"free", ":4"},
+		"rules show":         {"2", "1", ":36"},
+		"rules rollback":     {"2", "1", ":36"},
+		"rules apply --base": {"2", "1", ":36"},
+		"rules diff":         {"2", "1", ":32"},
+		"rules diff 1":       {"2", "1", ":36"},
+		"rules diff 1 2":     {":4"},
+		"rules rollback 1":   {":4"},
+		"key peek -a":        {"api_key=", "ip=", "method=", "path=", "host=", "tier=", ":6"},
 	} {
 		if got := completed(t, a.env, append(strings.Fields(words), "")...); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", words, got, want)

@@ -134,3 +134,31 @@ func TestOneConfirmationCoversDangerAndImpact(t *testing.T) {
 	}
 	a.run(exitDone, []string{"2*"}, "rules", "history")
 }
+
+func TestDifferencesAreColouredOnATerminal(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
+	raised := a.file("raised.yaml", adminRaised)
+	for _, env := range []struct {
+		set      string
+		coloured bool
+	}{{"TERM=xterm", true}, {"NO_COLOR=1", false}, {"TERM=dumb", false}} {
+		shown, screen := terminal(t)
+		c := exec.Command(binary, "rules", "diff", raised)
+		c.Env, c.Stdout = append(append(cleanEnvironment(), "NO_COLOR=", "TERM=xterm", env.set), a.env...), screen
+		if err := c.Run(); err != nil {
+			t.Fatal(err)
+		}
+		added := ""
+		for lines := bufio.NewReader(shown); !strings.Contains(added, "+  - {id: a, limit: 20"); {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			added = line
+		}
+		if coloured := strings.HasPrefix(added, greenStyle); coloured != env.coloured || strings.Contains(added, "\x1b") != env.coloured {
+			t.Errorf("%s: %q", env.set, added)
+		}
+	}
+}

@@ -39,11 +39,41 @@ func printOutcome(w io.Writer, o *adminclient.Outcome) error {
 func printDiff(w io.Writer, d *adminclient.Diff) error {
 	l := &printer{w: w}
 	l.summary(d)
-	l.printf("%s", sanitize(d.Text))
-	if !strings.HasSuffix(d.Text, "\n") {
-		l.printf("\n")
+	for line := range strings.Lines(sanitize(d.Text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if style := lineStyle(line); style != "" && coloured(w) {
+			line = style + line + plainStyle
+		}
+		l.printf("%s\n", line)
 	}
 	return l.err
+}
+
+// The styles of a terminal.
+const (
+	plainStyle = "\x1b[0m"
+	boldStyle  = "\x1b[1m"
+	redStyle   = "\x1b[31m"
+	greenStyle = "\x1b[32m"
+	cyanStyle  = "\x1b[36m"
+)
+
+// lineStyle returns the style of a line of diff -u, or "".
+func lineStyle(line string) string {
+	for _, s := range []struct{ prefix, style string }{
+		{"--- ", boldStyle}, {"+++ ", boldStyle}, {"@@", cyanStyle}, {"-", redStyle}, {"+", greenStyle},
+	} {
+		if strings.HasPrefix(line, s.prefix) {
+			return s.style
+		}
+	}
+	return ""
+}
+
+// coloured reports whether output to w has colours: on a terminal, unless the environment
+// refuses them (https://no-color.org).
+func coloured(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // printWarnings prints the warnings about valid rules.
@@ -73,6 +103,7 @@ func (l *printer) summary(d *adminclient.Diff) {
 	}
 	l.names("rules", d.Rules)
 	l.names("tiers", d.Tiers)
+	l.limits(d)
 	if d.Moved {
 		l.printf("rules: in another order\n")
 	}
@@ -86,6 +117,26 @@ func (l *printer) summary(d *adminclient.Diff) {
 		l.printf("starts fresh: %s\n", several(freshNames(d.Fresh)))
 	}
 }
+
+// limits prints a line for each limit that differs, such as "  orders, tier pro: 500/m → 10/m".
+func (l *printer) limits(d *adminclient.Diff) {
+	for _, c := range d.Limits[:min(len(d.Limits), maxLimitLines)] {
+		where := cell(c.Rule)
+		if c.Tier != "" {
+			where += ", tier " + cell(c.Tier)
+		}
+		if c.Override != "" {
+			where += ", override " + cell(masked(c.Override))
+		}
+		l.printf("  %s: %s → %s\n", where, cellOr(c.Was, "new"), cellOr(c.Is, "removed"))
+	}
+	if others := max(0, len(d.Limits)-maxLimitLines) + d.LimitsMore; others > 0 {
+		l.printf("  and %s more\n", counted(others, "limit"))
+	}
+}
+
+// maxLimitLines is the greatest number of limits that a summary lists.
+const maxLimitLines = 20
 
 func (l *printer) names(what string, n adminclient.Names) {
 	var parts []string

@@ -124,3 +124,36 @@ func TestShownRulesDoNotDiffer(t *testing.T) {
 	writeFile(t, saved, a.run(exitDone, nil, "rules", "show").out)
 	a.run(exitDone, []string{"nothing to change: version 3"}, "rules", "apply", saved)
 }
+
+func TestDifferencesAreToldInWords(t *testing.T) {
+	a := administer(t)
+	const before = `tiers:
+  free: {api_key_pattern: "sk_free_*", limit: 100, window: 60}
+  pro: {api_key_pattern: "sk_pro_*", limit: 500, window: 60}
+rules:
+  - {id: orders, override: {sk_live_12345: 50/m}}
+  - {id: logins, by: [ip], limit: 5, window: 60}
+  - {id: old, by: [ip], limit: 9, window: 1s}
+`
+	after := strings.NewReplacer("limit: 500", "limit: 10", "50/m", "60/m", "id: old, by: [ip], limit: 9", "id: fresh, by: [ip], limit: 8",
+		"limit: 5, window: 60", "limit: 5, window: 60, mode: shadow").Replace(before)
+	a.run(exitDone, nil, "rules", "apply", a.file("before.yaml", before))
+	changed := a.file("after.yaml", after)
+	got := a.run(exitDone, []string{
+		"\n  orders, tier pro: 500/m → 10/m\n",
+		"\n  orders, tier free, override sk_l…: 50/m → 60/m\n",
+		"\n  logins: 5/m → 5/m (mode shadow)\n",
+		"\n  old: 9/s → removed\n",
+		"\n  fresh: new → 8/s\n",
+		"\n-  pro: {api_key_pattern",
+	}, "rules", "diff", changed)
+	if strings.Contains(got.out, "\x1b") {
+		t.Errorf("colours without a terminal:\n%q", got.out)
+	}
+	for _, l := range a.json("rules", "diff", changed)["limits"].([]any) {
+		if one := l.(map[string]any); one["rule"] == "orders" && one["tier"] == "pro" && one["override"] == nil && (one["was"] != "500/m" || one["is"] != "10/m") {
+			t.Errorf("%v", one)
+		}
+	}
+	a.run(exitDone, []string{"version 2 is published", "  orders, tier pro: 500/m → 10/m\n"}, "rules", "apply", "--yes", changed)
+}

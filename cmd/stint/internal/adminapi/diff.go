@@ -21,8 +21,15 @@ type diff struct {
 	Lists    bool                  `json:"lists,omitempty"`
 	Defaults bool                  `json:"defaults,omitempty"`
 	Fresh    []ruleedit.FreshLimit `json:"starts_fresh,omitempty"`
-	Text     string                `json:"text"` // unified, as diff -u writes it
+	// Limits are the limits in force that differ; LimitsMore is the number of those left out.
+	Limits     []ruleedit.LimitChange `json:"limits,omitempty"`
+	LimitsMore int                    `json:"limits_more,omitempty"`
+	Text       string                 `json:"text"` // unified, as diff -u writes it
 }
+
+// mostLimitChanges bounds the limits that a difference lists. A new default may change those
+// of every rule, tier and override.
+const mostLimitChanges = 1000
 
 // compare returns the difference of two versions.
 func (a *API) compare(from, to ruleset.Version) *diff {
@@ -47,6 +54,7 @@ func (a *API) compareRead(from, to ruleset.Version, was, is *contents, after *ru
 	}
 	if before != nil && after != nil {
 		d.Fresh = ruleedit.Fresh(before, after)
+		d.Limits, d.LimitsMore = ruleedit.LimitChanges(before, after, mostLimitChanges)
 	}
 	return d
 }

@@ -47,7 +47,10 @@ type Diff struct {
 	Lists    bool    `json:"lists"`
 	Defaults bool    `json:"defaults"`
 	Fresh    []Fresh `json:"starts_fresh"`
-	Text     string  `json:"text"` // as diff -u writes it
+	// Limits are the limits in force that differ; LimitsMore is the number of those left out.
+	Limits     []LimitChange `json:"limits"`
+	LimitsMore int           `json:"limits_more"`
+	Text       string        `json:"text"` // as diff -u writes it
 }
 
 // Names lists the added, removed and changed names.
@@ -61,6 +64,16 @@ type Names struct {
 type Fresh struct {
 	Rule  string `json:"rule"`
 	Limit string `json:"limit"`
+}
+
+// LimitChange says in words how a limit in force differs. Was is empty for a new rule, Is for
+// a removed one.
+type LimitChange struct {
+	Rule     string `json:"rule"`
+	Tier     string `json:"tier"`
+	Override string `json:"override"`
+	Was      string `json:"was"`
+	Is       string `json:"is"`
 }
 
 // Outcome is the result of a change.
