@@ -243,3 +243,14 @@ func (s *Set) RuleList(r *Rule, a Attributes) List {
 	}
 	return listIf(q.listed(&q.set.lists.allow) || q.listed(&r.lists.allow))
 }
+
+// EntryMatches reports whether an entry of an allow or deny list (a key, a pattern of keys,
+// an address or a network) matches a request of the set. It is for tools that explain a
+// list; decisions look all entries up at once.
+func (s *Set) EntryMatches(entry string, a Attributes) bool {
+	q := s.borrow(a, 0)
+	defer s.release(q)
+	var one selector
+	one.add(entry, 0)
+	return q.listed(&one)
+}

@@ -230,7 +230,9 @@ func TestOneKeyIsAdministered(t *testing.T) {
 	if got := check("api_key=sk_live_12345"); !strings.HasPrefix(got, "denied: on the deny list") {
 		t.Errorf("not banned: %s", got)
 	}
-	a.run(exitDone, []string{"10 (on the deny list)"}, "key", "peek", "sk_live_12345")
+	if got := a.run(exitDone, []string{"on the deny (blacklist) list: sk_l…, until 20", " (tried passwords)\n", "10 (on the deny list)"}, "key", "peek", "sk_live_12345"); strings.Contains(got.out, "12345") {
+		t.Errorf("a key is shown whole:\n%s", got.out)
+	}
 	a.run(exitDone, []string{"tried passwords"}, "rules", "history")
 	a.run(exitDone, []string{"sk_l… is taken off the deny list\n", "version 3"}, "key", "unban", "sk_live_12345")
 	if got := check("api_key=sk_live_12345"); !strings.HasPrefix(got, "allowed") {
@@ -310,4 +312,28 @@ func TestEveryCommandShowsAnExample(t *testing.T) {
 			t.Errorf("%s: status %d\n%s", words, got.status, got.out)
 		}
 	}
+}
+
+func TestPeekTellsTheListsOfAKey(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("rules.yaml", `
+rules:
+  - {id: logins, by: [ip], limit: 5, window: 60, deny: [203.0.113.9]}
+  - {id: orders, by: [ip], limit: 5, window: 60, allow: ["sk_test_*"]}
+allow: ["sk_internal_*"]
+deny: [203.0.113.0/24, {match: sk_internal_old, until: "2001-01-01T00:00:00Z"}]
+`))
+	a.run(exitDone, []string{"on the allow (whitelist) list: sk_internal_*\n"}, "key", "peek", "sk_internal_old")
+	a.run(exitDone, []string{"on the allow (whitelist) list of rule orders: sk_test_*\n"}, "key", "peek", "sk_test_1")
+	a.run(exitDone, []string{"on the deny (blacklist) list: 203.0.113.0/24\n", "on the deny (blacklist) list of rule logins: 203.0.113.9\n"}, "key", "peek", "203.0.113.9")
+	if got := a.run(exitDone, []string{"list: 203.0.113.0/24\n", "5 (on the deny list)"}, "key", "peek", "--rule", "orders", "-a", "ip=203.0.113.9"); strings.Contains(got.out, "rule logins") {
+		t.Errorf("another rule's list:\n%s", got.out)
+	}
+	if got := a.run(exitDone, nil, "key", "peek", "--limit", "5/m", "203.0.113.9"); strings.Contains(got.out, "list") {
+		t.Errorf("a limit that the caller brings has no list:\n%s", got.out)
+	}
+	if v := a.json("key", "peek", "sk_internal_old")["lists"].([]any)[0].(map[string]any); v["match"] != "sk_internal_*" || v["deny"] != false {
+		t.Errorf("%v", v)
+	}
+	a.run(exitUsage, []string{"no rule counts by an API key alone"}, "key", "peek", "sk_live_12345")
 }

@@ -212,13 +212,41 @@ func (f *adminFlags) key(arg string) (string, error) {
 	return key, nil
 }
 
-// printStates prints a line for each limit of a key.
+// printStates prints a line for each entry of a list that matches a key, and one for each
+// limit.
 func printStates(out io.Writer, s *adminclient.States) error {
+	l := &printer{w: out}
+	for _, e := range s.Lists {
+		l.entry(&e)
+	}
+	if l.err != nil || len(s.Limits) == 0 && len(s.Lists) > 0 {
+		return l.err
+	}
 	t := newTable(out, "RULE", "LIMIT", "OF", "REMAINING", "RESET AFTER")
 	for _, l := range s.Limits {
 		t.row(cell(l.Rule), cell(l.Name), l.Limit, remaining(&l), milliseconds(l.ResetMS))
 	}
 	return t.Flush()
+}
+
+// entry prints an entry of a list, such as "on the deny list: 203.0.113.0/24, until …".
+func (l *printer) entry(e *adminclient.Entry) {
+	list := "allow (whitelist)"
+	if e.Deny {
+		list = "deny (blacklist)"
+	}
+	l.printf("on the %s list", list)
+	if e.Rule != "" {
+		l.printf(" of rule %s", cell(e.Rule))
+	}
+	l.printf(": %s", cell(masked(e.Match)))
+	if !e.Until.IsZero() {
+		l.printf(", until %s", timestamp(e.Until))
+	}
+	if e.Reason != "" {
+		l.printf(" (%s)", cell(e.Reason))
+	}
+	l.printf("\n")
 }
 
 func remaining(l *adminclient.State) string {

@@ -46,16 +46,55 @@ type keyBody struct {
 	Key       string      `json:"key"` // shortened
 	Forgotten bool        `json:"forgotten,omitempty"`
 	Limits    []limitBody `json:"limits"`
+	// Lists are the entries of lists that match the key, in force now. Only peek fills them.
+	Lists []listed `json:"lists,omitempty"`
 }
 
-// peek answers POST /v1/peek with the remaining allowance of a key. It charges
-// nothing.
+// peek answers POST /v1/peek with the remaining allowance of a key and the entries of lists
+// that match it. It charges nothing.
 func (a *API) peek(r *request) (any, error) {
 	k, err := readKey(r, nil)
 	if err != nil {
 		return nil, err
 	}
-	return a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
+	lists, err := a.listsOf(r, k)
+	if err != nil {
+		return nil, err
+	}
+	body, err := a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
+	body.Lists = lists
+	if errors.Is(err, errNoRule) && len(lists) > 0 {
+		err = nil
+	}
+	return body, err
+}
+
+// listsOf returns the entries of lists that match the key of a request. A key that is an
+// address also counts as the address of the caller. The files are read only if a list
+// matches.
+func (a *API) listsOf(r *request, k *keyRequest) (found []listed, err error) {
+	attributes := k.attributes
+	if attributes == nil {
+		attributes = rule.Map{"api_key": k.key, "ip": k.key}
+	}
+	set, _ := a.Rules.Current()
+	on := set.RuleList(&rule.Rule{}, attributes) != rule.ListNone
+	for _, one := range set.Rules() {
+		on = on || (k.rule == everyRule || k.rule == one.ID) && set.RuleList(one, attributes) != rule.ListNone
+	}
+	if !on || k.limit.Valid() {
+		return nil, nil
+	}
+	all, err := a.listEntries(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all.Entries {
+		if !e.Ended && (e.Rule == "" || k.rule == everyRule || k.rule == e.Rule) && set.EntryMatches(e.Match, attributes) {
+			found = append(found, e)
+		}
+	}
+	return found, nil
 }
 
 // reset answers POST /v1/reset. It resets the state of a key.
@@ -250,10 +289,12 @@ func (a *API) claims(k *keyRequest) (list []claim, err error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, badRequest("rule: no rule counts by an API key alone (give attributes in place of key)")
+		return nil, errNoRule
 	}
 	return list, nil
 }
+
+var errNoRule = badRequest("rule: no rule counts by an API key alone (give attributes in place of key)")
 
 // identifies reports whether the request names every attribute of an identity. A key
 // alone is an API key.

@@ -18,10 +18,13 @@ type listed struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// lists answers GET /lists with every entry of every list, expired ones included.
-func (a *API) lists(r *request) (any, error) {
+// lists answers GET /lists.
+func (a *API) lists(r *request) (any, error) { return a.listEntries(r) }
+
+// listEntries returns every entry of every list, expired ones included.
+func (a *API) listEntries(r *request) (listsBody, error) {
 	if err := a.reading.take(r.Context()); err != nil {
-		return nil, err
+		return listsBody{}, err
 	}
 	defer a.reading.end()
 	_, now := a.Rules.Current()

@@ -101,6 +101,16 @@ type Valid struct {
 type States struct {
 	Key    string  `json:"key"` // shortened
 	Limits []State `json:"limits"`
+	Lists  []Entry `json:"lists"` // that match the key
+}
+
+// Entry is an entry of an allow or deny list.
+type Entry struct {
+	Rule   string    `json:"rule"` // that has the list; empty: the whole set
+	Deny   bool      `json:"deny"`
+	Match  string    `json:"match"`
+	Until  time.Time `json:"until"` // zero: permanent
+	Reason string    `json:"reason"`
 }
 
 // State is the state of one limit of a key.
