@@ -46,7 +46,12 @@ type details struct {
 	WindowSeconds     int64  `json:"window_seconds,omitempty"`
 	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
 	ResetAt           string `json:"reset_at,omitempty"`
+	Endpoint          string `json:"endpoint,omitempty"` // the path of the request, percent-encoded
 }
+
+// maxEndpoint bounds the path in a body, in bytes: proxies pass the body on in a header of
+// limited size.
+const maxEndpoint = 256
 
 // WriteDenial is shorthand for WriteDenialAs(w, r, now, a.Status()).
 func (a *Answer) WriteDenial(w http.ResponseWriter, r *http.Request, now time.Time) {
@@ -59,7 +64,7 @@ func (a *Answer) WriteDenial(w http.ResponseWriter, r *http.Request, now time.Ti
 // answer's own. The answer must not be Allowed.
 func (a *Answer) WriteDenialAs(w http.ResponseWriter, r *http.Request, now time.Time, status int) {
 	a.SetHeaders(w.Header(), now)
-	body := a.refusal(now)
+	body := a.refusal(r, now)
 	body.status = status
 	body.write(w, r)
 }
@@ -68,12 +73,12 @@ func (a *Answer) WriteDenialAs(w http.ResponseWriter, r *http.Request, now time.
 // media type, which the Accept of r selects. It is for servers that hand the denial to
 // another server, which answers the client. The answer must not be Allowed.
 func (a *Answer) DenialBody(r *http.Request, now time.Time) (mediaType string, text []byte) {
-	body := a.refusal(now)
+	body := a.refusal(r, now)
 	body.status = a.Status()
 	return body.text(r)
 }
 
-func (a *Answer) refusal(now time.Time) refusal {
+func (a *Answer) refusal(r *http.Request, now time.Time) refusal {
 	switch {
 	case a.Listed:
 		return refusal{code: codeListed, message: "Access is denied by a list", problem: problemNone}
@@ -82,10 +87,10 @@ func (a *Answer) refusal(now time.Time) refusal {
 			details: &details{RetryAfterSeconds: a.retrySeconds()}, problem: problemCapacity,
 			title: "Request cannot be satisfied due to temporary server capacity constraints"}
 	}
-	return a.exceeded(now)
+	return a.exceeded(r, now)
 }
 
-func (a *Answer) exceeded(now time.Time) refusal {
+func (a *Answer) exceeded(r *http.Request, now time.Time) refusal {
 	body := refusal{code: codeExceeded, message: "Rate limit exceeded",
 		details: &details{RetryAfterSeconds: a.retrySeconds()}, problem: problemQuota,
 		title:    "Request cannot be satisfied as assigned quota has been exceeded",
@@ -94,6 +99,8 @@ func (a *Answer) exceeded(now time.Time) refusal {
 		d, limit := body.details, a.Decision.Limit
 		d.Limit, d.WindowSeconds = &limit, seconds(binding.Limit.Window())
 		d.ResetAt = time.Unix(a.resetAt(now), 0).UTC().Format(time.RFC3339)
+		path := r.URL.EscapedPath()
+		d.Endpoint = path[:min(len(path), maxEndpoint)]
 		body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", limit, d.WindowSeconds)
 	}
 	return body

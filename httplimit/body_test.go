@@ -26,11 +26,11 @@ func TestBodies(t *testing.T) {
 		body   string
 	}{
 		"exceeded": {exceeded, "", 429, "application/json",
-			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 100 requests per 60 seconds exceeded","details":{"limit":100,"window_seconds":60,"retry_after_seconds":36,"reset_at":"2021-12-20T12:01:01Z"}}}`},
+			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 100 requests per 60 seconds exceeded","details":{"limit":100,"window_seconds":60,"retry_after_seconds":36,"reset_at":"2021-12-20T12:01:01Z","endpoint":"/v1/orders"}}}`},
 		"exceeded for ever": {never, "", 429, "application/json",
-			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 100 requests per 60 seconds exceeded","details":{"limit":100,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z"}}}`},
+			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 100 requests per 60 seconds exceeded","details":{"limit":100,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z","endpoint":"/v1/orders"}}}`},
 		"everything is denied": {nothing, "", 429, "application/json",
-			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 0 requests per 60 seconds exceeded","details":{"limit":0,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z"}}}`},
+			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 0 requests per 60 seconds exceeded","details":{"limit":0,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z","endpoint":"/v1/orders"}}}`},
 		"exceeded as a problem": {exceeded, "application/problem+json", 429, "application/problem+json",
 			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Rate limit of 100 requests per 60 seconds exceeded","code":"RATE_LIMIT_EXCEEDED","retry_after_seconds":36,"violated-policies":["orders"]}`},
 		"denied without a limit": {Answer{Binding: -1}, "", 429, "application/json",
@@ -76,7 +76,7 @@ func TestHeadHasNoBody(t *testing.T) {
 func TestAnotherStatusKeepsTheBody(t *testing.T) {
 	a := Answer{Decision: denied(), Policies: []Policy{orders(t)}}
 	w := httptest.NewRecorder()
-	a.WriteDenialAs(w, httptest.NewRequest("GET", "/", nil), testNow, http.StatusForbidden)
+	a.WriteDenialAs(w, httptest.NewRequest("GET", "/v1/orders", nil), testNow, http.StatusForbidden)
 	if want := deny(&a, "GET", "").Body.String(); w.Code != 403 || w.Body.String() != want {
 		t.Errorf("%d %s; want 403 %s", w.Code, w.Body, want)
 	}
@@ -92,7 +92,7 @@ func TestDenialBodyIsWhatIsWritten(t *testing.T) {
 	} {
 		for _, accept := range []string{"", "application/problem+json"} {
 			want := deny(&a, "GET", accept)
-			r := httptest.NewRequest("HEAD", "/", nil)
+			r := httptest.NewRequest("HEAD", "/v1/orders", nil)
 			r.Header.Set("Accept", accept)
 			if kind, text := a.DenialBody(r, testNow); kind != want.Header().Get("Content-Type") || string(text) != want.Body.String() {
 				t.Errorf("%s %s\nwant %s", kind, text, want.Body)
@@ -179,7 +179,7 @@ func TestErrorsAreTranslated(t *testing.T) {
 }
 
 func deny(a *Answer, method, accept string) *httptest.ResponseRecorder {
-	w, r := httptest.NewRecorder(), httptest.NewRequest(method, "/", nil)
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, "/v1/orders?page=2", nil)
 	r.Header.Set("Accept", accept)
 	a.WriteDenial(w, r, testNow)
 	return w

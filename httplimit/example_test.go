@@ -378,7 +378,7 @@ func ExampleParseDialect() {
 	fmt.Println(err)
 	// Output:
 	// ietf-03 <nil>
-	// headers: "ietf-3" is not known (use one of [standard ietf ietf-03 x-ratelimit none])
+	// headers: "ietf-3" is not known (use one of [standard ietf ietf-03 x-ratelimit unix-reset none])
 }
 
 func ExampleParseSource() {

@@ -75,7 +75,9 @@ func (f *fields) dialect(text []byte, a *Answer, now time.Time) []byte {
 	case IETF:
 		return f.ietf(text, a)
 	case IETF03:
-		return f.ietf03(text, a)
+		return f.rateLimit(text, a, seconds(a.Decision.ResetAfter))
+	case UnixReset:
+		return f.rateLimit(text, a, a.resetAt(now))
 	case XRateLimit:
 		return f.xRateLimit(text, a, now)
 	default:
@@ -90,10 +92,12 @@ func (f *fields) xRateLimit(text []byte, a *Answer, now time.Time) []byte {
 	return f.integer(text, fieldXReset, a.resetAt(now))
 }
 
-func (f *fields) ietf03(text []byte, a *Answer) []byte {
+// rateLimit appends RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, the last with
+// the given value.
+func (f *fields) rateLimit(text []byte, a *Answer, reset int64) []byte {
 	text = f.integer(text, fieldLimit, a.Decision.Limit)
 	text = f.integer(text, fieldRemaining, a.Decision.Remaining)
-	return f.integer(text, fieldReset, seconds(a.Decision.ResetAfter))
+	return f.integer(text, fieldReset, reset)
 }
 
 // ietf appends the fields of draft-ietf-httpapi-ratelimit-headers-11.
@@ -177,10 +181,11 @@ const (
 	IETF                      // RateLimit-Policy and RateLimit, draft-ietf-httpapi-ratelimit-headers-11
 	IETF03                    // RateLimit-Limit, -Remaining and -Reset in seconds, as in that draft's version 03
 	XRateLimit                // X-RateLimit-Limit, -Remaining and -Reset as Unix time
+	UnixReset                 // RateLimit-Limit, -Remaining and -Reset as Unix time
 	None                      // no fields
 )
 
-var dialectNames = [...]string{"standard", "ietf", "ietf-03", "x-ratelimit", "none"}
+var dialectNames = [...]string{"standard", "ietf", "ietf-03", "x-ratelimit", "unix-reset", "none"}
 
 // String returns the dialect's name in rule files, such as "ietf-03".
 func (d Dialect) String() string {

@@ -71,6 +71,7 @@ func TestEveryDialectHasItsFields(t *testing.T) {
 	for dialect, want := range map[Dialect]map[string]string{
 		Standard:   standard,
 		IETF:       ietf,
+		UnixReset:  {"RateLimit-Limit": "100", "RateLimit-Remaining": "73", "RateLimit-Reset": "1640001617"},
 		IETF03:     {"RateLimit-Limit": "100", "RateLimit-Remaining": "73", "RateLimit-Reset": "17"},
 		XRateLimit: x,
 		None:       {},

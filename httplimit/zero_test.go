@@ -93,7 +93,7 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 	}{
 		"an IPv6 prefix below 0":         {Options{IPv6Prefix: -1}, false, "IPv6 prefix"},
 		"an IPv6 prefix of 129":          {Options{IPv6Prefix: 129}, false, "use 1 to 128"},
-		"a dialect that is not known":    {Options{Dialect: None + 1}, false, "dialect(5) is unknown"},
+		"a dialect that is not known":    {Options{Dialect: None + 1}, false, "dialect(6) is unknown"},
 		"a jitter above 1":               {Options{Jitter: 1.1}, false, "jitter"},
 		"a jitter that is no number":     {Options{Jitter: math.NaN()}, false, "jitter"},
 		"parts of one limiter":           {Options{Parts: []Part{{}}}, false, "set By or Key"},

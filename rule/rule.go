@@ -35,7 +35,7 @@ type Rule struct {
 	Tier    string // the tier or label in the file; may be empty
 	Mode    Mode
 	// Headers is the dialect of the response headers: "standard" (the default),
-	// "ietf", "ietf-03", "x-ratelimit" or "none".
+	// "ietf", "ietf-03", "x-ratelimit", "unix-reset" or "none".
 	Headers string
 	// RetryJitter is the largest share of the retry time, 0 to 1, that is added at
 	// random to the retry time of a denial. 0 adds nothing.

@@ -63,7 +63,9 @@ func (a *ForwardAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err, statuses)
 		return
 	}
-	statuses.write(w, r, &answer)
+	asked := *r
+	asked.URL = original.URL // the body of a denial names the original path
+	statuses.write(w, &asked, &answer)
 }
 
 // fail answers without a decision.
