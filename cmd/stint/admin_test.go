@@ -274,10 +274,17 @@ func TestAKeyIsReadFromStandardInput(t *testing.T) {
 func TestNodesAreListed(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("rules.yaml", adminRules))
-	a.run(exitDone, []string{"NODE", "  1        "}, "nodes")
+	a.run(exitDone, []string{"NODE", "STINT", "RULES", "  " + programVersion(t) + "  1      "}, "nodes")
 	if v := a.json("nodes"); v["nodes"].([]any)[0].(map[string]any)["version"] != 1.0 {
 		t.Errorf("%v", v)
 	}
+}
+
+// programVersion returns the version of the program under test.
+func programVersion(t *testing.T) string {
+	t.Helper()
+	version, _, _ := strings.Cut(strings.TrimPrefix(command(t, nil, "version").out, "stint "), ",")
+	return version
 }
 
 func TestRolesLimitCommands(t *testing.T) {

@@ -47,7 +47,7 @@ func publishedWithoutServer(t *testing.T, source string, password ...string) {
 	}
 	p.wait("version=3")
 	for range 100 { // nodes announce themselves shortly after they are ready
-		if got := command(t, nil, append([]string{"nodes"}, at...)...); strings.Contains(got.out, "  3        ") {
+		if got := command(t, nil, append([]string{"nodes"}, at...)...); strings.Contains(got.out, "  "+programVersion(t)+"  3      ") {
 			return
 		}
 	}

@@ -65,9 +65,9 @@ func newNodesCommand() *cobra.Command {
 	f := &adminFlags{}
 	c := &cobra.Command{
 		Use:   "nodes",
-		Short: "Show which node runs which version of the rules",
-		Long: `Show the nodes that share their rules, which version each node runs, and since
-when. With rules in files a node shares with no other, so it shows only itself.
+		Short: "Show which node runs which version of Stint and of the rules",
+		Long: `Show the nodes that share their rules, which version of Stint (STINT) and of the
+rules (RULES) each node runs, and since when it runs these rules. With rules in files a node shares with no other, so it shows only itself.
 STALE marks a node that started from its local copy and has not reached the
 source of its rules since.`,
 		Example: "  stint nodes\n  stint nodes --json",
@@ -83,13 +83,13 @@ source of its rules since.`,
 }
 
 func printNodes(out io.Writer, n *adminclient.Nodes) error {
-	t := newTable(out, "NODE", "ADDRESS", "VERSION", "HASH", "SINCE", "STATE")
+	t := newTable(out, "NODE", "ADDRESS", "STINT", "RULES", "HASH", "SINCE", "STATE")
 	for _, node := range n.Nodes {
 		state := "current"
 		if node.Stale {
 			state = "STALE: runs a local copy that the source has not confirmed"
 		}
-		t.row(cell(node.ID), cell(node.Address), node.Version, cell(shortHash(node.Hash)), timestamp(node.Since), state)
+		t.row(cell(node.ID), cell(node.Address), cell(node.Program), node.Version, cell(shortHash(node.Hash)), timestamp(node.Since), state)
 	}
 	return t.Flush()
 }

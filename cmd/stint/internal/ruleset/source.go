@@ -71,12 +71,13 @@ type Truncater interface {
 
 // Node is the announced state of a server.
 type Node struct {
-	ID      string    `json:"id"`              // id of the process; a restart changes it
-	Address string    `json:"address"`         // address that it serves on, for people
-	Version uint64    `json:"version"`         // version that it runs
-	Hash    string    `json:"hash"`            // hash of that version
-	Since   time.Time `json:"since"`           // time since which it runs the version
-	Stale   bool      `json:"stale,omitempty"` // see [Manager.Stale]
+	ID      string    `json:"id"`                // id of the process; a restart changes it
+	Address string    `json:"address"`           // address that it serves on, for people
+	Version uint64    `json:"version"`           // version that it runs
+	Hash    string    `json:"hash"`              // hash of that version
+	Since   time.Time `json:"since"`             // time since which it runs the version
+	Stale   bool      `json:"stale,omitempty"`   // see [Manager.Stale]
+	Program string    `json:"program,omitempty"` // version of Stint; empty: an older one
 }
 
 // EncodeNode returns the stored form of a node.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -245,7 +246,7 @@ func (s *Server) node() ruleset.Node {
 	if err != nil {
 		host = "unknown"
 	}
-	n := ruleset.Node{ID: s.nodeID, Address: host}
+	n := ruleset.Node{ID: s.nodeID, Address: host, Program: programVersion()}
 	for _, name := range []string{"http", "gateway", "grpc", "resp", "admin"} {
 		if addr, ok := s.Addr(name).(*net.TCPAddr); ok {
 			if _, port, err := net.SplitHostPort(addr.String()); err == nil {
@@ -256,4 +257,12 @@ func (s *Server) node() ruleset.Node {
 	}
 	n.ID = cmp.Or(n.ID, n.Address)
 	return n
+}
+
+// programVersion returns the version of Stint that was built, such as "v0.1.0".
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }
