@@ -98,3 +98,38 @@ func TestCheckDistinguishesFailureFromWrongUsage(t *testing.T) {
 		})
 	}
 }
+
+func TestTakesCombineLimits(t *testing.T) {
+	p := startServer(t, nil)
+	take := func(key, more string) string {
+		t.Helper()
+		_, answer := do(t, http.MethodPost, "http://"+p.addr("http")+"/v1/take", `{"key":"`+key+`","limits":["1/h","2/d"]`+more+`}`)
+		return answer
+	}
+	for _, key := range []string{"all", "any"} {
+		admitted := 0
+		for range 4 {
+			if isAllowed(take(key, `,"combine":"`+key+`"`)) {
+				admitted++
+			}
+		}
+		if want := map[string]int{"all": 1, "any": 2}[key]; admitted != want {
+			t.Errorf("combine %s admits %d of 4, want %d", key, admitted, want)
+		}
+	}
+	if got := take("any", `,"combine":"any"`); isAllowed(got) {
+		t.Errorf("%s", got)
+	}
+	for more, want := range map[string]string{
+		`,"combine":"some"`:                       `combine: \"some\" is not known (use one of all, any)`,
+		`,"combine":"any","cost":-1,"at_us":1000`: "combine: any cannot be refunded",
+		`,"combin":"any"`:                         "combine",
+	} {
+		if got := take("k", more); !strings.Contains(got, want) || !strings.Contains(got, "INVALID_REQUEST") {
+			t.Errorf("%s: %s", more, got)
+		}
+	}
+	if got := post(t, p, "/v1/peek", `{"key":"fresh","limits":["1/h","2/d"],"combine":"any"}`); !isAllowed(got) {
+		t.Errorf("%s", got)
+	}
+}

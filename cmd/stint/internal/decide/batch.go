@@ -98,6 +98,9 @@ func (b *Batch) Take(t *Take) error {
 		c := &claims[i]
 		c.Key, c.Limit, c.Cost, c.Extra, c.At = t.Key, t.Limits[i], cost, t.Extra, t.At
 		c.Policy.OnFailure = t.OnFailure
+		if t.Any {
+			c.AnyOf = 1
+		}
 	}
 	decided := len(b.decisions)
 	b.decisions = slices.Grow(b.decisions, n)[:decided+n]
@@ -140,6 +143,7 @@ type Take struct {
 	At        int64 // of a refund: the time of the refunded take; 0 means now
 	Forget    bool  // forget what the key has used; Cost is then unused
 	OnFailure stint.OnFailure
+	Any       bool // one limit that admits is enough; every limit that admits is charged
 }
 
 // CheckLimits returns an error unless a take may have n limits. Surfaces call it before
@@ -174,6 +178,9 @@ func (t *Take) check() error {
 		return invalid("at_us: %d is not a time (give the at_us of the decision that is refunded)", t.At)
 	case t.At != 0 && t.Cost >= 0:
 		return invalid("at_us: belongs to a cost below 0, as the at_us of the decision that is refunded")
+	}
+	if t.Any && t.Cost < 0 {
+		return invalid("combine: any cannot be refunded, because the take charged only some of the limits (give those that the answer shows as allowed, without combine)")
 	}
 	for i, l := range t.Limits {
 		for _, other := range t.Limits[:i] {

@@ -24,18 +24,19 @@ const (
 	memberCost
 	memberAt
 	memberOnFailure
+	memberCombine
 )
 
 // The fields that the endpoints accept.
 const (
 	checkMembers = memberAttributes | memberCost
-	limitMembers = memberKey | memberLimit | memberLimits | memberOnFailure
+	limitMembers = memberKey | memberLimit | memberLimits | memberOnFailure | memberCombine
 	takeMembers  = limitMembers | memberCost | memberAt
 	peekMembers  = memberAttributes | limitMembers
 	itemMembers  = memberAttributes | takeMembers
 )
 
-var memberNames = [...]string{"attributes", "key", "limit", "limits", "cost", "at_us", "on_store_failure"}
+var memberNames = [...]string{"attributes", "key", "limit", "limits", "cost", "at_us", "on_store_failure", "combine"}
 
 // memberOf returns the member with this name, or 0 if there is none.
 func memberOf(name []byte) members {
@@ -97,6 +98,8 @@ func (in *input) readMember(m members, raw []byte, k *work) error {
 		return in.readLimits(raw, k.api.limits)
 	case memberOnFailure:
 		return within("on_store_failure", in.readOnFailure(raw))
+	case memberCombine:
+		return within("combine", in.readCombine(raw))
 	case memberCost:
 		in.cost = raw
 	case memberAt:
@@ -130,17 +133,29 @@ func (in *input) readLimits(raw []byte, limits *limitCache) error {
 
 // readOnFailure parses the policy for store failures, in the words that rules use.
 func (in *input) readOnFailure(raw []byte) error {
-	words := []string{"open", "closed", "local"}
+	i, err := oneOf(raw, "open", "closed", "local")
+	in.take.OnFailure = stint.OnFailure(i)
+	return err
+}
+
+// readCombine parses how the limits decide together, in the words that rules use.
+func (in *input) readCombine(raw []byte) error {
+	i, err := oneOf(raw, "all", "any")
+	in.take.Any = i == 1
+	return err
+}
+
+// oneOf returns the index of a JSON string among the given words.
+func oneOf(raw []byte, words ...string) (int, error) {
 	word, err := jsonText(raw)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	i := slices.Index(words, string(word))
 	if i < 0 {
-		return badRequest("%s is not known (use one of %s)", shown(string(word)), strings.Join(words, ", "))
+		return 0, badRequest("%s is not known (use one of %s)", shown(string(word)), strings.Join(words, ", "))
 	}
-	in.take.OnFailure = stint.OnFailure(i)
-	return nil
+	return i, nil
 }
 
 // isCheck reports whether the input is a check of the rules rather than a take of limits
