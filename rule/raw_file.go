@@ -109,7 +109,9 @@ var failurePolicies = []string{"open", "closed", "local"}
 
 // dialects returns the valid values of a rule's headers field. The first is the
 // default.
-func dialects() []string { return []string{"standard", "ietf", "ietf-03", "x-ratelimit", "unix-reset", "none"} }
+func dialects() []string {
+	return []string{"standard", "ietf", "ietf-03", "x-ratelimit", "unix-reset", "none"}
+}
 
 func readLevel(r *reader, n *yaml.Node, into **level) {
 	readFields(r, n, "params", levelFields, into)
