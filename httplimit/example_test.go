@@ -387,5 +387,5 @@ func ExampleParseSource() {
 	fmt.Println(err)
 	// Output:
 	// header:X-Api-Key <nil>
-	// "headers:X-API-Key" is no source of an identity (did you mean "header:X-API-Key"? Otherwise use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM)
+	// "headers:X-API-Key" is no source of an identity (did you mean "header:X-API-Key"? Otherwise use bearer, header:NAME, header:NAME:SCHEME, query:NAME, cookie:NAME or jwt:CLAIM)
 }

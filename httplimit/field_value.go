@@ -48,17 +48,15 @@ func spelledWithUnderscores(h http.Header, name string) bool {
 	return false
 }
 
-const bearerScheme = "bearer"
-
-// bearer returns the token of Bearer credentials (RFC 6750), "" for another scheme.
-// Servers differ in which characters they skip as space and in where a token ends. So
-// the token must be one word of visible ASCII without a comma; everything else is an
-// error.
-func bearer(credentials string) (string, error) {
-	if len(credentials) < len(bearerScheme) || !strings.EqualFold(credentials[:len(bearerScheme)], bearerScheme) {
+// credentials returns the token that follows the scheme in a field such as Authorization
+// (RFC 9110, section 11.4; for Bearer, RFC 6750), "" for another scheme. Servers differ
+// in which characters they skip as space and in where a token ends. So the token must be
+// one word of visible ASCII without a comma; everything else is an error.
+func credentials(field, scheme, value string) (string, error) {
+	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 		return "", nil
 	}
-	rest := credentials[len(bearerScheme):]
+	rest := value[len(scheme):]
 	token := strings.Trim(rest, space)
 	switch {
 	case token == "":
@@ -67,11 +65,11 @@ func bearer(credentials string) (string, error) {
 		if isLetterOrDigit(rest[0]) || rest[0] == '-' || rest[0] == '_' {
 			return "", nil // a scheme of a longer name
 		}
-		return "", refused("Authorization", "has no space after Bearer", "write Bearer, a space and the token")
+		return "", refused(field, "has no space after "+scheme, "write "+scheme+", a space and the token")
 	}
 	for i := range len(token) {
 		if c := token[i]; c <= ' ' || c > '~' || c == ',' {
-			return "", refused("Authorization", "has more than one token after Bearer, or one that is not visible ASCII", "send one token")
+			return "", refused(field, "has more than one token after "+scheme+", or one that is not visible ASCII", "send one token")
 		}
 	}
 	return token, nil

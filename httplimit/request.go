@@ -14,6 +14,7 @@ type Request struct {
 	*http.Request
 
 	identity *Identity
+	apiKey   []Source // nil: those of the identity
 	addr     netip.Addr
 	hasAddr  bool   // addr is set
 	token    *token // nil until it is read
@@ -33,6 +34,11 @@ func (r *Request) Identity() *Identity {
 	}
 	return r.identity
 }
+
+// SetAPIKey replaces the sources of the API key, for a [Decider] whose rules say where
+// requests have it. Nil restores those of the identity. The slice must not be changed
+// while the request is in use.
+func (r *Request) SetAPIKey(sources []Source) { r.apiKey = sources }
 
 // Addr returns the address of the client; see [Clients.Addr].
 func (r *Request) Addr() netip.Addr {
@@ -75,6 +81,9 @@ func (r *Request) attribute(name string) (string, error) {
 	}
 	switch name {
 	case "api_key":
+		if r.apiKey != nil {
+			return firstOf(r.apiKey, r)
+		}
 		return r.Identity().apiKey(r)
 	case "ip":
 		return r.ip(), nil
@@ -86,7 +95,7 @@ func (r *Request) attribute(name string) (string, error) {
 		return hostname(r.Host), nil
 	}
 	source, ok := parseSource(name)
-	if !ok {
+	if !ok || source.scheme != "" {
 		return "", nil
 	}
 	return source.read(r)

@@ -14,8 +14,9 @@ import (
 // Source is a place in a request that may hold an identity. The zero value is the
 // token of "Authorization: Bearer".
 type Source struct {
-	kind sourceKind
-	name string
+	kind   sourceKind
+	name   string
+	scheme string // of a header: the word before the value; "" for the whole value
 }
 
 type sourceKind uint8
@@ -31,15 +32,21 @@ const (
 var sourceKinds = [...]string{"bearer", "header", "query", "cookie", "jwt"}
 
 // ParseSource parses a source of a configuration: "bearer", "header:NAME",
-// "query:NAME", "cookie:NAME" or "jwt:CLAIM". The error suggests the most similar source.
+// "header:NAME:SCHEME", "query:NAME", "cookie:NAME" or "jwt:CLAIM". A SCHEME is the word
+// before the value: "header:Authorization:ApiKey" reads k from "Authorization: ApiKey k",
+// and nothing from a field with another scheme, or without one. "header:Authorization"
+// reads the whole field. The error suggests the most similar source.
 func ParseSource(text string) (Source, error) {
 	s, ok := parseSource(text)
 	if !ok {
-		known := "use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
+		known := "use bearer, header:NAME, header:NAME:SCHEME, query:NAME, cookie:NAME or jwt:CLAIM"
 		if near, ok := nearest(text, sourceKinds[:1]); ok {
 			known = fmt.Sprintf("did you mean %q? Otherwise %s", near, known)
 		}
 		return s, fmt.Errorf("%.100q is no source of an identity (%s)", text, known)
+	}
+	if s.scheme != "" && strings.ContainsFunc(s.scheme, notInToken) {
+		return s, fmt.Errorf("%.100q: %.100q is no scheme of credentials (use letters, digits and -, without spaces)", text, s.scheme)
 	}
 	if (s.kind == fromHeader || s.kind == fromCookie) && strings.ContainsFunc(s.name, notInToken) {
 		return s, fmt.Errorf("%.100q: no %s can have the name %.100q (use letters, digits and -, without spaces)", text, sourceKinds[s.kind], s.name)
@@ -63,7 +70,11 @@ func parseSource(text string) (_ Source, ok bool) {
 		}
 		s := Source{kind: sourceKind(i), name: name}
 		if s.kind == fromHeader {
-			s.name = http.CanonicalHeaderKey(name)
+			name, scheme, ok := strings.Cut(name, ":")
+			if ok && (name == "" || scheme == "") {
+				return Source{}, false
+			}
+			s.name, s.scheme = http.CanonicalHeaderKey(name), scheme
 		}
 		if wantsName := s.kind != fromBearer; wantsName == (named && name != "") {
 			return s, true
@@ -77,7 +88,11 @@ func (s Source) String() string {
 	if s.kind == fromBearer {
 		return sourceKinds[fromBearer]
 	}
-	return sourceKinds[s.kind] + ":" + s.name
+	text := sourceKinds[s.kind] + ":" + s.name
+	if s.scheme != "" {
+		text += ":" + s.scheme
+	}
+	return text
 }
 
 // read returns the value of the source in a request, "" if it has none. A value that
@@ -85,7 +100,7 @@ func (s Source) String() string {
 func (s Source) read(r *Request) (string, error) {
 	switch s.kind {
 	case fromHeader:
-		return header(r.Request, s.name)
+		return readHeader(r.Request, s.name, s.scheme)
 	case fromQuery:
 		return query(r.target().RawQuery, s.name)
 	case fromCookie:
@@ -93,12 +108,17 @@ func (s Source) read(r *Request) (string, error) {
 	case fromClaim:
 		return r.claim(s.name)
 	default:
-		credentials, err := header(r.Request, "Authorization")
-		if err != nil {
-			return "", err
-		}
-		return bearer(credentials)
+		return readHeader(r.Request, "Authorization", "Bearer")
 	}
+}
+
+// readHeader returns the value of a header field, or what follows the scheme in it.
+func readHeader(r *http.Request, name, scheme string) (string, error) {
+	value, err := header(r, name)
+	if err != nil || scheme == "" {
+		return value, err
+	}
+	return credentials(name, scheme, value)
 }
 
 // cookie returns the value of a cookie. Different values are an error: some servers
@@ -131,6 +151,9 @@ func ValidateAttribute(name string) error {
 	if s, ok := parseSource(name); ok {
 		if s.kind == fromHeader && (s.name == "Transfer-Encoding" || s.name == "Trailer") {
 			return fmt.Errorf("%q: no request has that header, because net/http removes it (use another)", name)
+		}
+		if s.scheme != "" { // a scheme is for sources of the API key
+			return fmt.Errorf("%.100q: no header can have the name %.100q (use letters, digits and -, without spaces)", name, s.name+":"+s.scheme)
 		}
 		_, err := ParseSource(name) // also checks the characters of the name
 		return err

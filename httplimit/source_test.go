@@ -11,12 +11,12 @@ import (
 )
 
 func TestSourcesAreReadAsConfigured(t *testing.T) {
-	for _, text := range []string{"bearer", "header:X-Key", "query:key", "cookie:key", "jwt:sub"} {
+	for _, text := range []string{"bearer", "header:X-Key", "header:X-Key:Token", "query:key", "cookie:key", "jwt:sub"} {
 		if s, err := ParseSource(text); err != nil || s.String() != text {
 			t.Errorf("ParseSource(%q) = %v, %v", text, s, err)
 		}
 	}
-	for _, text := range []string{"", "bearer:x", "header", "header:", "Bearer", "body:key"} {
+	for _, text := range []string{"", "bearer:x", "header", "header:", "header::x", "header:x:", "Bearer", "body:key"} {
 		if s, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), "jwt:CLAIM") {
 			t.Errorf("ParseSource(%q) = %v, %v; want an error that names the known", text, s, err)
 		}
@@ -26,8 +26,8 @@ func TestSourcesAreReadAsConfigured(t *testing.T) {
 			t.Errorf("ParseSource(%q): %v; want %q suggested", text, err, want)
 		}
 	}
-	for _, text := range []string{"header: X-Key", "header:X Key", "header:X:Key", "cookie:s=1"} {
-		if s, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), "can have the name") {
+	for _, text := range []string{"header: X-Key", "header:X Key", "header:X-Key:Token:x", "header:X-Key:a b", "cookie:s=1"} {
+		if s, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), "without spaces") {
 			t.Errorf("ParseSource(%q) = %v, %v; want an error", text, s, err)
 		}
 	}
@@ -35,6 +35,7 @@ func TestSourcesAreReadAsConfigured(t *testing.T) {
 
 func TestAPIKey(t *testing.T) {
 	custom := []string{"query:key", "cookie:session", "header:x-my-key", "bearer"}
+	schemes := []string{"header:authorization:apikey", "header:X-Auth:Token", "header:X-Auth"}
 	for name, c := range map[string]struct {
 		sources []string
 		target  string
@@ -42,6 +43,11 @@ func TestAPIKey(t *testing.T) {
 		want    string
 	}{
 		"none":                         {nil, "/", nil, ""},
+		"a scheme":                     {schemes, "/", []string{"Authorization: ApiKey sk_1"}, "sk_1"},
+		"another scheme":               {schemes, "/", []string{"Authorization: Bearer sk_1"}, ""},
+		"no scheme":                    {schemes, "/", []string{"Authorization: sk_1"}, ""},
+		"a scheme, else the field":     {schemes, "/", []string{"X-Auth: sk_1"}, "sk_1"},
+		"a scheme of another header":   {schemes, "/", []string{"X-Auth: Token sk_1"}, "sk_1"},
 		"bearer":                       {nil, "/", []string{"Authorization: Bearer sk_1"}, "sk_1"},
 		"the scheme in any case":       {nil, "/", []string{"Authorization: bEARER   sk_1  "}, "sk_1"},
 		"bearer before X-API-Key":      {nil, "/", []string{"X-API-Key: sk_2", "Authorization: Bearer sk_1"}, "sk_1"},
