@@ -8,6 +8,7 @@ require (
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/getkin/kin-openapi v0.152.0
+	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/rueidis v1.0.79
@@ -17,6 +18,7 @@ require (
 	github.com/stintdev/stint/api v0.1.0
 	github.com/stintdev/stint/contrib/stintotel v0.1.0
 	github.com/stintdev/stint/grpclimit v0.1.0
+	github.com/stintdev/stint/httplimit/jwtverify v0.1.0
 	github.com/stintdev/stint/redisstore v0.1.0
 	github.com/stintdev/stint/remotestore v0.1.0
 	github.com/stintdev/stint/rule v0.1.0
@@ -34,6 +36,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 	pgregory.net/rapid v1.3.0
 )
+
+require github.com/golang-jwt/jwt/v5 v5.3.1
 
 require (
 	github.com/go-logr/logr v1.4.4 // indirect

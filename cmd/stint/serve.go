@@ -76,6 +76,9 @@ func serve(ctx context.Context, flags *serveFlags, logs io.Writer) error {
 	}
 	config.Logger = log
 	flags.warn(log)
+	if err := flags.openIdentity(ctx, &config, log); err != nil {
+		return err
+	}
 	closeStore, err := flags.openStore(&config, log)
 	if err != nil {
 		return err

@@ -30,6 +30,11 @@ type serveFlags struct {
 	gatewayAdapt                     string
 	gatewayMax, closeAfter           int
 	gatewaySlow                      time.Duration
+	identity                         []string
+	jwtKeys, jwtFrom, jwtInvalid     string
+	jwtAlgorithms                    []string
+	jwtIssuer, jwtAudience           string
+	jwtLeeway                        time.Duration
 	pathEncoding                     string
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
@@ -53,6 +58,9 @@ const (
 	defaultCloseAfter  = 1000 // denials in a row that only a client without backoff reaches
 	defaultGatewayMax  = 1000
 	defaultGatewaySlow = time.Second
+	defaultLeeway      = 30 * time.Second
+	jwtMissing         = "missing"
+	jwtReject          = "reject"
 	off                = "off" // as an address: disables the listener
 )
 
@@ -91,6 +99,7 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 	grouped(flags, "Listeners", f.defineListeners)
 	grouped(flags, "Gateway", f.defineGateway)
 	grouped(flags, "Envoy", f.defineEnvoy)
+	grouped(flags, "Identity", f.defineIdentity)
 	grouped(flags, "Security", f.defineSecurity)
 	grouped(flags, "Operation", f.defineOperation)
 }
@@ -145,6 +154,17 @@ func (f *serveFlags) defineEnvoy(flags *pflag.FlagSet) {
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with configuration files of Envoy's rate limit service, reloaded when they change; served on --grpc, and on --http at /json")
 	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")
+}
+
+func (f *serveFlags) defineIdentity(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.identity, "identity", nil, "`SOURCE,...` of the api_key of a request, in order: bearer, header:NAME, header:NAME:SCHEME, query:NAME, cookie:NAME or jwt:CLAIM (default bearer,header:X-API-Key)")
+	flags.StringVar(&f.jwtKeys, "jwt-keys", "", "`FILE|URL` of the keys that verify JSON Web Tokens: a JSON Web Key Set, or a PEM file; a URL is https://…")
+	flags.StringSliceVar(&f.jwtAlgorithms, "jwt-algorithms", nil, "`ALG,...` that tokens may be signed with, such as RS256,ES256 (default all that the kind of the key verifies)")
+	flags.StringVar(&f.jwtIssuer, "jwt-issuer", "", "issuer (iss) that tokens must have")
+	flags.StringVar(&f.jwtAudience, "jwt-audience", "", "audience (aud) that tokens must have")
+	flags.DurationVar(&f.jwtLeeway, "jwt-leeway", defaultLeeway, "difference of clocks that is tolerated when tokens begin or expire")
+	flags.StringVar(&f.jwtFrom, "jwt-from", "bearer", "`SOURCE` of the token of a request: bearer, header:NAME, query:NAME or cookie:NAME")
+	flags.StringVar(&f.jwtInvalid, "jwt-invalid", jwtMissing, "what a token that cannot be verified does: missing (the request counts as one without it) or reject (401)")
 }
 
 func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {

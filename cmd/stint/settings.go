@@ -105,9 +105,15 @@ func kindOf(f *pflag.Flag) string {
 // empty, usually from a script whose variable is not set. With the default the
 // server would be open to everybody.
 func (o origins) checkCredentials(flags *pflag.FlagSet) error {
-	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "tls-cert", "tls-key", "client-ca"} {
+	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "jwt-keys", "tls-cert", "tls-key", "client-ca"} {
 		if _, given := o[name]; given && flags.Lookup(name).Value.String() == "" {
 			return o.locate(usagef("%s: is given, and empty (name a file, or leave it out)", name))
+		}
+	}
+	for _, name := range []string{"identity", "jwt-algorithms", "jwt-issuer", "jwt-audience"} {
+		value := flags.Lookup(name).Value.String()
+		if _, given := o[name]; given && (value == "" || value == "[]") {
+			return o.locate(usagef("%s: is given, and empty (give it a value, or leave it out)", name))
 		}
 	}
 	return nil

@@ -72,6 +72,10 @@ func (b *Batch) Check(a rule.Attributes, cost int64) error {
 	if b.rules == nil {
 		b.rules = b.decider.options.Rules()
 	}
+	a, err := b.rules.Read(a)
+	if err != nil {
+		return err
+	}
 	plan := b.rules.RuleSet().Plan(a, cost)
 	from, decided := len(b.groups), len(b.decisions)
 	b.groups = plan.AppendGroups(b.groups)

@@ -36,6 +36,9 @@ type Options struct {
 type Rules interface {
 	// RuleSet returns the rules.
 	RuleSet() *rule.Set
+	// Read returns the attributes of a check with those that its caller sends in another
+	// form, such as the claims of a token. The error makes the check invalid.
+	Read(given rule.Attributes) (rule.Attributes, error)
 	// Count receives every outcome, with the attributes and the cost of its request.
 	Count(a rule.Attributes, cost int64, o *rule.Outcome)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/httplimit"
 )
 
 // The codes of an error body. They are stable; messages are not.
@@ -16,6 +17,7 @@ const (
 	codeInvalid      = "INVALID_REQUEST"
 	codeTooLarge     = "BODY_TOO_LARGE"
 	codeUnauthorized = "UNAUTHORIZED"
+	codeInvalidToken = "INVALID_TOKEN"
 	codeForbidden    = "FORBIDDEN"
 	codeNotFound     = "NOT_FOUND"
 	codeMethod       = "METHOD_NOT_ALLOWED"
@@ -46,6 +48,9 @@ func badRequest(format string, args ...any) error {
 func asAPIError(err error) *apiError {
 	if api, ok := errors.AsType[*apiError](err); ok {
 		return api
+	}
+	if errors.Is(err, httplimit.ErrInvalidToken) {
+		return &apiError{http.StatusUnauthorized, codeInvalidToken, "The token cannot be verified"}
 	}
 	if _, ok := errors.AsType[*stint.LimitError](err); ok {
 		return &apiError{http.StatusBadRequest, codeInvalid, err.Error()}

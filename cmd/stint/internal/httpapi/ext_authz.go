@@ -54,7 +54,7 @@ func (e *extAuthz) Check(ctx context.Context, request *authpb.CheckRequest) (*au
 		return nil, err
 	}
 	var w answerWriter
-	answer, err := a.decider.Decide(ctx, httplimit.NewRequest(original, &a.identity))
+	answer, err := a.decide(original)
 	if err != nil {
 		a.fail(&w, original, err, statuses{})
 	} else {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -37,14 +36,10 @@ type ForwardAuth struct {
 	warned   sync.Once
 }
 
-// NewForwardAuth returns a ForwardAuth that believes the forwarding headers of the trusted
-// peers.
-func NewForwardAuth(decider httplimit.Decider, trusted []netip.Prefix, log *slog.Logger) *ForwardAuth {
-	return &ForwardAuth{
-		decider:  decider,
-		identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: trusted}},
-		errors:   ErrorWriter{log},
-	}
+// NewForwardAuth returns a ForwardAuth that finds the clients of requests by identity, and
+// believes the forwarding headers of its trusted peers.
+func NewForwardAuth(decider httplimit.Decider, identity httplimit.Identity, log *slog.Logger) *ForwardAuth {
+	return &ForwardAuth{decider: decider, identity: identity, errors: ErrorWriter{log}}
 }
 
 func (a *ForwardAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +53,7 @@ func (a *ForwardAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err, statuses)
 		return
 	}
-	answer, err := a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
+	answer, err := a.decide(original)
 	if err != nil {
 		a.fail(w, r, err, statuses)
 		return
@@ -68,10 +63,24 @@ func (a *ForwardAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	statuses.write(w, &asked, &answer)
 }
 
+// decide decides the original request. A request that is allowed fails if its token is to
+// be rejected. It has been counted then, so that nobody tries tokens without a limit.
+func (a *ForwardAuth) decide(original *http.Request) (httplimit.Answer, error) {
+	q := httplimit.NewRequest(original, &a.identity)
+	answer, err := a.decider.Decide(original.Context(), q)
+	if err == nil && answer.Allowed() {
+		err = q.TokenError()
+	}
+	return answer, err
+}
+
 // fail answers without a decision.
 func (a *ForwardAuth) fail(w http.ResponseWriter, r *http.Request, err error, s statuses) {
 	a.errors.Log(r, err)
 	e := asAPIError(err)
+	if e.status == http.StatusUnauthorized { // as in RFC 6750, section 3.1
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	}
 	w.Header().Set(statusHeader, strconv.Itoa(e.status))
 	writeJSON(w, s.of(e.status), e.body())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/rule/rulelimit"
 )
@@ -22,7 +23,7 @@ func FuzzOriginal(f *testing.F) {
 		f.Fatal(err)
 	}
 	thisMachine := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	handler := NewForwardAuth(builtin, thisMachine, slog.New(slog.DiscardHandler))
+	handler := NewForwardAuth(builtin, httplimit.Identity{Clients: httplimit.Clients{Trusted: thisMachine}}, slog.New(slog.DiscardHandler))
 	f.Fuzz(func(t *testing.T, uri, method, host, target string) {
 		r := httptest.NewRequest(http.MethodGet, "/v1/auth", http.NoBody)
 		if u := parseTarget(target); u.Host == "" && u.Scheme == "" {

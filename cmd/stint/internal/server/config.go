@@ -13,8 +13,10 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
+	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/resilience/adaptive"
 	"github.com/stintdev/stint/rule"
@@ -84,6 +86,11 @@ type Config struct {
 	CloseAfter int
 	// TrustedProxies are the peers whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
+	// Identity says where requests have their API keys and tokens, on every surface. Its
+	// Clients are those of TrustedProxies. Keys, if not nil, are what verifies the tokens;
+	// the server keeps them up to date.
+	Identity httplimit.Identity
+	Keys     *identity.Keys
 
 	// PathEncoding selects how paths are decoded, both in rules and in the requests that
 	// the rules match.
@@ -149,6 +156,13 @@ type Config struct {
 
 	// Logger defaults to one that discards everything.
 	Logger *slog.Logger
+}
+
+// identity returns Identity with the trusted proxies.
+func (c *Config) identity() httplimit.Identity {
+	id := c.Identity
+	id.Clients.Trusted = c.TrustedProxies
+	return id
 }
 
 // setDefaults returns the configuration with defaults in place of zero values.

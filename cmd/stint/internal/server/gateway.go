@@ -20,7 +20,7 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 	}
 	s.gateway = g
 	m, err := httplimit.New(denials.Decider(s.newRequestDecider(metrics.Gateway)), httplimit.Options{
-		Trust: s.config.TrustedProxies,
+		Identity: s.config.identity(),
 		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
 			httpapi.ErrorWriter{Logger: s.log}.Log(r, err)
 			httplimit.WriteError(w, r, err)

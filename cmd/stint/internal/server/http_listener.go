@@ -150,7 +150,7 @@ func (s *Server) newRouter() *httpapi.Router {
 }
 
 func (s *Server) newForwardAuth() *httpapi.ForwardAuth {
-	return httpapi.NewForwardAuth(s.newRequestDecider(metrics.Auth), s.config.TrustedProxies, s.log)
+	return httpapi.NewForwardAuth(s.newRequestDecider(metrics.Auth), s.config.identity(), s.log)
 }
 
 func (s *Server) newRequestDecider(of metrics.Surface) httplimit.Decider {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
@@ -40,6 +39,7 @@ type rules struct {
 	sample  *impact.Sample // nil if no sample is kept
 
 	pathEncoding rule.PathEncoding
+	identity     httplimit.Identity
 }
 
 // version is a rule set with the counters of each of its rules. It implements
@@ -51,11 +51,16 @@ type version struct {
 	sample   *impact.Sample  // nil if no sample is kept
 	headers  map[string]bool // canonical names of the headers that the rules read
 	decider  *rulelimit.Decider
-	warned   sync.Once // of warnRequests
+	reader   *identity.Reader
+	identity httplimit.Identity // that of the server, with the sources that the rules name
+	warned   sync.Once          // of warnRequests
 }
 
 // RuleSet implements [decide.Rules].
 func (v *version) RuleSet() *rule.Set { return v.set }
+
+// Read implements [decide.Rules].
+func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return v.reader.Read(given) }
 
 // Count implements [decide.Rules]. It counts an outcome and adds it to the sample.
 func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
@@ -67,7 +72,8 @@ func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 
 // newRules loads the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
-	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, gateway: config.Gateway != "", pathEncoding: config.PathEncoding}
+	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding,
+		identity: config.identity(), gateway: config.Gateway != ""}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
@@ -127,7 +133,7 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 		r.forget(old.set, set)
 	}
 	r.metrics.RulesInForce(from.Number)
-	r.warn(set)
+	r.warn(v)
 	if r.gateway {
 		r.warnRequests(v)
 	}
@@ -144,19 +150,23 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 // newVersion returns a rule set with its decider. That never fails: the set comes from a
 // source, and a rule that only other surfaces can apply is allowed.
 func (r *rules) newVersion(set *rule.Set) (*version, error) {
-	v := &version{counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample, headers: headersOf(set)}
+	v := &version{counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample, headers: headersOf(set), identity: r.identity}
 	for _, one := range set.Rules() {
 		v.counters[one] = r.metrics.Rule(one.ID)
 	}
 	var err error
 	v.decider, err = rulelimit.New(set, r.store, rulelimit.Options{
-		PathEncoding: r.pathEncoding, AllowUnsupported: true,
+		Identity: r.identity, PathEncoding: r.pathEncoding, AllowUnsupported: true,
 		Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) { v.Count(q, cost, o) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	v.set = v.decider.Status().Set
+	v.reader = identity.NewReader(&v.identity, set.Attributes())
+	for _, name := range v.reader.Headers() {
+		v.headers[name] = true
+	}
 	return v, nil
 }
 
@@ -184,12 +194,20 @@ func (r *rules) forget(old, set *rule.Set) {
 	}
 }
 
-func (r *rules) warn(set *rule.Set) {
-	if len(set.Rules()) == 0 {
+func (r *rules) warn(v *version) {
+	if len(v.set.Rules()) == 0 {
 		r.log.Warn("rules: the set is empty, so nothing is limited")
 	}
-	for _, w := range set.Warnings() {
+	for _, w := range v.set.Warnings() {
 		r.log.Warn("rules: " + w.Error())
+	}
+	if identity.RawTokens(&v.identity) {
+		r.log.Warn("identity: the api_key of a client with a JSON Web Token is the whole token, so each new token gets a new count (put jwt:CLAIM before the source of tokens in --identity, or leave that source out)")
+	}
+	if !r.gateway { // warnRequests warns of claims too
+		for _, p := range v.set.CheckAttributes(func(name string) error { return identity.CheckClaim(&v.identity, name) }) {
+			r.log.Warn("rules: " + p.Error())
+		}
 	}
 }
 
@@ -202,22 +220,11 @@ const mostWarnings = 10
 // without a gateway therefore warns only when forward auth decides a request.
 func (r *rules) warnRequests(v *version) {
 	v.warned.Do(func() {
-		problems := v.set.CheckAttributes(requestAttribute)
+		problems := v.set.CheckAttributes(func(name string) error { return identity.CheckAttribute(&v.identity, name) })
 		for _, p := range problems[:min(len(problems), mostWarnings)] {
 			r.log.Warn("rules: the gateway and forward auth cannot apply a rule as it is written: "+p.Error(), "problems", len(problems))
 		}
 	})
-}
-
-// requestAttribute returns an error for an attribute that no HTTP request has.
-func requestAttribute(name string) error {
-	switch {
-	case name == "tier":
-		return errors.New("no HTTP request has the attribute tier (give the tier an api_key_pattern)")
-	case strings.HasPrefix(name, "jwt:"):
-		return fmt.Errorf("%.100q: the server verifies no tokens (count by a header that a proxy sets from the verified token)", name)
-	}
-	return httplimit.ValidateAttribute(name)
 }
 
 // onError is called by the manager when it rejects a new version.

@@ -29,6 +29,9 @@ func (s *Server) openSecrets() (err error) {
 	}
 	admin, err := s.openAdminTokens()
 	s.keepSecret(admin)
+	if s.config.Keys != nil {
+		s.keepSecret(s.config.Keys.Files)
+	}
 	for _, files := range s.config.Secrets {
 		s.keepSecret(files)
 	}

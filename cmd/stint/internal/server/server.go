@@ -179,6 +179,9 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	}
 	group.Go(func() error { s.rules.manager.Run(beside); return nil })
 	group.Go(func() error { s.watchSecrets(beside); return nil })
+	if s.config.Keys != nil {
+		group.Go(func() error { s.config.Keys.Run(beside); return nil })
+	}
 	if s.envoy != nil {
 		group.Go(func() error { s.envoy.Run(beside); return nil })
 	}
@@ -244,6 +247,9 @@ func (s *Server) Reload() {
 	s.rules.reload()
 	if s.envoy != nil {
 		s.envoy.Reload()
+	}
+	if s.config.Keys != nil {
+		s.config.Keys.Reload()
 	}
 	for _, files := range s.secrets {
 		files.Reload()
