@@ -30,6 +30,7 @@ type limitName struct{ rule, name, shape string }
 func (c *compiler) compile() {
 	c.set.version = c.raw.version.text
 	c.set.ipv6Bits = int(c.whole("ipv6_prefix", c.raw.ipv6Prefix, 64, 32, 128))
+	c.compileSources()
 	c.checkNumbers(c.raw.defaults)
 	c.compileTiers()
 	c.compileLists(&c.set.lists, c.raw.lists)

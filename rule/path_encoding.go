@@ -44,6 +44,7 @@ func (s *Set) WithPathEncoding(e PathEncoding) *Set {
 	return &Set{
 		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
 		pathEncoding: e, files: s.files, mentions: s.mentions, slots: s.slots, index: s.index,
+		sources: s.sources, sourcesAt: s.sourcesAt,
 	}
 }
 

@@ -59,6 +59,7 @@ type rawFile struct {
 	rules      []*rawRule
 	lists      rawLists
 	ipv6Prefix located
+	identity   []located // nil: not given
 }
 
 // rawRule is a rule as its file states it.

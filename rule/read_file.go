@@ -17,6 +17,7 @@ var fileFields = withLists(fields[rawFile]{
 		}
 	},
 	"ipv6_prefix": readIPv6Prefix,
+	"identity":    readIdentity,
 }, func(f *rawFile) *rawLists { return &f.lists })
 
 // readFile reads every document of one file into f.
@@ -125,6 +126,14 @@ func readIPv6Prefix(r *reader, n *yaml.Node, f *rawFile) {
 		r.mistake(t.at, "ipv6_prefix is given twice", "keep one, in one of the files")
 	}
 	f.ipv6Prefix = t
+}
+
+func readIdentity(r *reader, n *yaml.Node, f *rawFile) {
+	if f.identity != nil {
+		r.wrong(n, "identity is given twice", "keep one, in one of the files")
+		return
+	}
+	f.identity = r.texts(n, "identity")
 }
 
 // withLists adds the fields of the allow list and the deny list.

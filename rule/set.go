@@ -17,6 +17,9 @@ type Set struct {
 
 	pathEncoding PathEncoding
 
+	sources   []string   // of the API key; nil: the server's
+	sourcesAt []position // where each is named
+
 	files    []string // names for mentions
 	mentions []mention
 

@@ -19,7 +19,8 @@ import (
 
 // Options configures a [Decider]. The zero value is ready for use.
 type Options struct {
-	// Identity says how the clients of requests are identified. Rules are checked
+	// Identity says how the clients of requests are identified. The identity of a rule
+	// file, which says where API keys are, replaces its APIKey. Rules are checked
 	// against it, and [Decider.Middleware] uses it. A program with a middleware of its
 	// own gives that the same Identity.
 	Identity httplimit.Identity
@@ -80,7 +81,8 @@ type Status struct {
 type inForce struct {
 	Status
 
-	claims bool // the rules read claims of tokens
+	claims bool               // the rules read claims of tokens
+	apiKey []httplimit.Source // the sources that the rules name; nil: those of the identity
 }
 
 // New returns a decider by a rule set that store counts for. [Decider.Use] replaces the
@@ -127,7 +129,7 @@ func (d *Decider) useLocked(set *rule.Set) error {
 		return err
 	}
 	now := &inForce{Status: Status{Set: set.WithPathEncoding(d.options.PathEncoding), Number: d.Status().Number + 1, Since: time.Now()}}
-	now.claims = d.options.readsClaims(set)
+	now.claims, now.apiKey = d.options.readsClaims(set), apiKey(set)
 	d.inForce.Store(now)
 	log := d.options.Logger
 	log.Info("rules in force", "number", now.Number, "version", set.Version(), "rules", len(set.Rules()))
@@ -198,6 +200,9 @@ func (d *Decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.A
 	}
 	if now.claims && r.Identity().Tokens == nil {
 		return none, &stint.Error{Problem: "rules read claims, and no token can be verified", Mend: "give the middleware the Identity of the decider"}
+	}
+	if now.apiKey != nil {
+		r.SetAPIKey(now.apiKey)
 	}
 	w := d.scratches.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
 	defer d.release(w)

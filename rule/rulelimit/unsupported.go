@@ -19,7 +19,7 @@ func (o *Options) check(set *rule.Set) error {
 		return errors.New("rulelimit: the rule set is nil (check the error of rule.Load)")
 	}
 	var problems []error
-	for _, p := range set.CheckAttributes(o.checkAttribute) {
+	for _, p := range slices.Concat(set.CheckIdentity(o.checkSource), set.CheckAttributes(o.checkAttribute)) {
 		problems = append(problems, p)
 	}
 	for _, r := range set.Rules() {
@@ -34,6 +34,28 @@ func (o *Options) check(set *rule.Set) error {
 		o.Logger.Warn("rules: not supported: " + p.Error())
 	}
 	return nil
+}
+
+// checkSource returns an error for a source of API keys that no request has.
+func (o *Options) checkSource(text string) error {
+	if _, err := httplimit.ParseSource(text); err != nil {
+		return err
+	}
+	if isClaim(text) && o.Identity.Tokens == nil {
+		return fmt.Errorf("%q: no token can be verified (set Tokens in Options.Identity)", text)
+	}
+	return nil
+}
+
+// apiKey returns the sources that the rules name in place of those of the options; nil if
+// they name none.
+func apiKey(set *rule.Set) (sources []httplimit.Source) {
+	for _, text := range set.Identity() {
+		if source, err := httplimit.ParseSource(text); err == nil {
+			sources = append(sources, source)
+		}
+	}
+	return sources
 }
 
 // checkAttribute returns an error for an attribute that no request has.
@@ -64,7 +86,7 @@ func (o *Options) readsClaims(set *rule.Set) bool {
 		}
 		return nil
 	})
-	return len(claims) > 0 && !o.AllowUnsupported
+	return (len(claims) > 0 || slices.ContainsFunc(set.Identity(), isClaim)) && !o.AllowUnsupported
 }
 
 func isClaim(name string) bool { return strings.HasPrefix(name, "jwt:") }

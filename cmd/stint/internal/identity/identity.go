@@ -46,8 +46,8 @@ func New(s *Settings, keys *Keys) (httplimit.Identity, error) {
 		return id, nil
 	}
 	for _, source := range s.Sources {
-		if strings.HasPrefix(source, claimPrefix) {
-			return id, fmt.Errorf("identity: %s is a claim, and no key verifies tokens (give --jwt-keys FILE or URL)", source)
+		if err := CheckSource(&id, source); err != nil {
+			return id, fmt.Errorf("identity: %w", err)
 		}
 	}
 	if s.Reject {
@@ -84,6 +84,17 @@ func (v *boundedVerifier) VerifyToken(ctx context.Context, token string) (map[st
 		return nil, fmt.Errorf("the token is longer than %d bytes", maxToken)
 	}
 	return v.Verifier.VerifyToken(ctx, token)
+}
+
+// CheckSource returns an error for a source of API keys that no request can have.
+func CheckSource(id *httplimit.Identity, source string) error {
+	if _, err := httplimit.ParseSource(source); err != nil {
+		return err
+	}
+	if strings.HasPrefix(source, claimPrefix) && id.Tokens == nil {
+		return fmt.Errorf("%s is a claim, and no key verifies tokens (give --jwt-keys FILE or URL)", source)
+	}
+	return nil
 }
 
 // CheckAttribute returns an error for an attribute that no HTTP request has: a rule that

@@ -16,8 +16,8 @@ type Changes struct {
 	Rules, Tiers NameChanges
 	// Moved means that rules in both sets have another order.
 	Moved bool
-	// Lists means that the top-level lists differ. Defaults means that the defaults
-	// or ipv6_prefix differ.
+	// Lists means that the top-level lists differ. Defaults means that the defaults,
+	// ipv6_prefix or identity differ.
 	Lists, Defaults bool
 }
 

@@ -23,6 +23,9 @@ type Options struct {
 	// Node returns the id and the address that this node announces. It is called
 	// after Run has started. Nil leaves both empty.
 	Node func() Node
+	// Check, if not nil, returns why this node cannot apply a valid set. Such a set is
+	// neither published nor put in force.
+	Check func(*rule.Set) error
 	// OnSet puts rules in force. Calls do not overlap, and the rules are in force
 	// when it returns.
 	OnSet func(*rule.Set, Version)
@@ -164,7 +167,7 @@ func (m *Manager) acceptCopy() {
 	if v.Number == 0 {
 		return
 	}
-	set, err := v.Set()
+	set, err := m.setOf(&v)
 	if err != nil {
 		m.report(fmt.Errorf("the local copy cannot be used: %w", err))
 		return
@@ -182,7 +185,7 @@ func (m *Manager) install(r *running) {
 
 // accept installs a version, unless a newer one is in force.
 func (m *Manager) accept(v Version, asked bool) error {
-	set, err := v.Set()
+	set, err := m.setOf(&v)
 	if err != nil {
 		return err
 	}
@@ -200,6 +203,18 @@ func (m *Manager) accept(v Version, asked bool) error {
 		m.Logger.Warn("rules: no local copy can be kept (set --state-dir to a writable folder)", "error", err)
 	}
 	return nil
+}
+
+// setOf returns the rules of a version, if they are valid and this node can apply them.
+func (m *Manager) setOf(v *Version) (*rule.Set, error) {
+	set, err := v.Set()
+	if err != nil || m.Check == nil {
+		return set, err
+	}
+	if err := m.Check(set); err != nil {
+		return nil, &InvalidError{Number: v.Number, Err: err}
+	}
+	return set, nil
 }
 
 func (m *Manager) enforce(r *running, asked bool) bool {

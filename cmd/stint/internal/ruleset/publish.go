@@ -45,6 +45,9 @@ func (m *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
 	v, err := c.version()
+	if err == nil {
+		_, err = m.setOf(&v)
+	}
 	if err != nil {
 		return Version{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
 )
@@ -162,6 +163,69 @@ func TestSurfacesIdentifyAlike(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheIdentityOfRulesIsThatOfEverySurface has a file whose head replaces the setting, and
+// then another file without one.
+func TestTheIdentityOfRulesIsThatOfEverySurface(t *testing.T) {
+	k := newTokens(t)
+	rules := "rules: [{id: every, by: [api_key], missing: deny, limit: 5, window: 3600}]\n"
+	config := k.config("identity: ['header:X-File:Token', 'jwt:sub']\n"+rules, &identity.Settings{Sources: []string{"header:X-Flag"}})
+	s := run(t, config)
+	surfaces := surfacesOf(t, s)
+	for surface, ask := range surfaces {
+		if got := ask("X-File", "Token ann"); got != http.StatusOK {
+			t.Errorf("%s: the source of the file: %d", surface, got)
+		}
+		if got := ask("Authorization", "Bearer "+k.of("bob")); got != http.StatusOK {
+			t.Errorf("%s: the claim: %d", surface, got)
+		}
+		if got := ask("X-Flag", "ann"); got == http.StatusOK {
+			t.Errorf("%s: the source of the setting: %d", surface, got)
+		}
+	}
+	for surface, ask := range surfaces {
+		if got := ask("X-File", "Token ann"); got != http.StatusTooManyRequests {
+			t.Errorf("%s: the source of the file again: %d", surface, got)
+		}
+	}
+	if want := "rules.yaml:1:12: identity of the rules replaces --identity"; !strings.Contains(s.logs.String(), want) {
+		t.Errorf("%q is not in the log:\n%s", want, s.logs)
+	}
+	if got := s.get("gateway", "/", "Connection", "X-File", "X-File", "Token ann"); got.status != http.StatusBadRequest {
+		t.Errorf("a Connection that names the source: %d", got.status)
+	}
+	writeFile(t, config.Rules, strings.Replace(rules, "every", "other", 1))
+	s.Reload()
+	s.logs.wait(t, "rules reloaded")
+	for surface, ask := range surfaces {
+		if got := ask("X-Flag", "ann"); got != http.StatusOK {
+			t.Errorf("%s: the source of the setting, once the file has none: %d", surface, got)
+		}
+	}
+}
+
+// TestRulesThatThisServerCannotApplyAreRefused starts and reloads servers without keys.
+func TestRulesThatThisServerCannotApplyAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ rules, http, want string }{
+		"a claim as key": {"rules: []\nidentity: [bearer, 'jwt:sub']\n", "127.0.0.1:0", "rules.yaml:2:20: jwt:sub is a claim, and no key verifies tokens (give --jwt-keys"},
+		"nobody sends":   {"rules:\n  - {id: a, by: ['jwt:sub'], limit: 1, window: 1}\n", "", `rules.yaml:2:18: "jwt:sub": the server verifies no tokens`},
+	} {
+		config := Config{Rules: rulesFile(t, c.rules), HTTP: c.http, Gateway: "127.0.0.1:0", Upstreams: echo(t), Store: stint.NewMemory(stint.MemoryOptions{})}
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", name, err, c.want)
+		}
+	}
+	config := Config{Rules: rulesFile(t, "rules: [{id: a, by: [api_key], limit: 1, window: 3600}]")}
+	s := run(t, config)
+	writeFile(t, config.Rules, "rules: []\nidentity: 'jwt:sub'\n")
+	s.Reload()
+	s.logs.wait(t, "rules.yaml:2:11: jwt:sub is a claim")
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if got := s.get("http", "/v1/auth/", "X-API-Key", "ann"); got.status != want {
+			t.Errorf("the rules from before: %d; want %d", got.status, want)
+		}
 	}
 }
 

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +42,7 @@ type rules struct {
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
+	checks       bool // there are callers who send attributes
 }
 
 // version is a rule set with the counters of each of its rules. It implements
@@ -73,12 +76,12 @@ func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 // newRules loads the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
 	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding,
-		identity: config.identity(), gateway: config.Gateway != ""}
+		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
 	}
-	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
+	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
 		o.Source, o.CopyDir = config.RuleSource, stateFolder(config.StateDir, config.RuleSource.String())
@@ -118,6 +121,18 @@ func stateFolder(dir, source string) string {
 	}
 	sum := sha256.Sum256([]byte(source))
 	return filepath.Join(dir, "rules-"+hex.EncodeToString(sum[:8]))
+}
+
+// check returns an error for a set whose limits this server cannot apply to any request.
+func (r *rules) check(set *rule.Set) error {
+	problems := set.CheckIdentity(func(source string) error { return identity.CheckSource(&r.identity, source) })
+	if !r.checks {
+		problems = append(problems, set.CheckAttributes(func(name string) error { return identity.CheckAttribute(&r.identity, name) })...)
+	}
+	if problems == nil {
+		return nil
+	}
+	return problems
 }
 
 // onSet puts a rule set in force. Requests that are being decided keep the previous one.
@@ -163,6 +178,11 @@ func (r *rules) newVersion(set *rule.Set) (*version, error) {
 		return nil, err
 	}
 	v.set = v.decider.Status().Set
+	if named := set.Identity(); named != nil {
+		if v.identity.APIKey, err = identity.ParseSources(named); err != nil {
+			return nil, err
+		}
+	}
 	v.reader = identity.NewReader(&v.identity, set.Attributes())
 	for _, name := range v.reader.Headers() {
 		v.headers[name] = true
@@ -197,6 +217,12 @@ func (r *rules) forget(old, set *rule.Set) {
 func (r *rules) warn(v *version) {
 	if len(v.set.Rules()) == 0 {
 		r.log.Warn("rules: the set is empty, so nothing is limited")
+	}
+	if r.identity.APIKey != nil && !slices.Equal(v.identity.APIKey, r.identity.APIKey) {
+		instead := v.set.CheckIdentity(func(string) error {
+			return errors.New("identity of the rules replaces --identity (remove one of them)")
+		})
+		r.log.Warn("rules: " + instead[0].Error())
 	}
 	for _, w := range v.set.Warnings() {
 		r.log.Warn("rules: " + w.Error())
