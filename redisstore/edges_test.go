@@ -16,7 +16,10 @@ import (
 func TestStatesAtTheirEdges(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	e := &edges{scripts: s, rand: newRand(t)}
-	e.encode = encodingOf(t, Options{Clock: func() time.Time { return time.UnixMicro(e.now) }})
+	e.encode = encodingOf(t, Options{
+		Clock:   func() time.Time { return time.UnixMicro(e.now) },
+		KeepFor: time.Hour, // without it, the state of a window of 1 ms may expire before it is read
+	})
 	limits := edgeLimits(t)
 	for i := range 1200 {
 		if e.limit = limits[i%len(limits)]; e.limit.Algorithm() == stint.FixedWindow {
