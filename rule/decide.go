@@ -233,6 +233,16 @@ const (
 	ListDeny       // denied without being counted: HTTP status 403
 )
 
+var listNames = []string{"none", "allow", "deny"}
+
+// String returns "none", "allow" or "deny".
+func (l List) String() string {
+	if int(l) < len(listNames) {
+		return listNames[l]
+	}
+	return fmt.Sprintf("List(%d)", l)
+}
+
 // Outcome is the answer of a rule set to a request.
 type Outcome struct {
 	List List

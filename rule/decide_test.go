@@ -394,3 +394,11 @@ func TestALeakyBucketDeniesWhatItWouldDelayPastTheDeadline(t *testing.T) {
 		t.Errorf("%+v, %v; want a delay of one place: the denials charged nothing", o.Decision, err)
 	}
 }
+
+func TestListsHaveNames(t *testing.T) {
+	for list, want := range map[List]string{ListNone: "none", ListAllow: "allow", ListDeny: "deny", ListDeny + 1: "List(3)"} {
+		if got := list.String(); got != want {
+			t.Errorf("%d: %q, want %q", uint8(list), got, want)
+		}
+	}
+}
