@@ -150,7 +150,7 @@ func ExampleLayers() {
 }
 
 func ExampleMissing() {
-	var store *mapStore // a constructor failed, and nobody looked at its error
+	var store *mapStore // as a constructor returns it with an error
 	fmt.Println(storekit.Missing(store))
 	// Output: true
 }

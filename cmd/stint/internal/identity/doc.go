@@ -5,7 +5,7 @@
 // the gateway, forward auth and Envoy's authorization service read requests by it, and
 // [Attributes] does so for checks, whose callers send the attributes of a request.
 //
-// The package promises that no token gives a claim unless a key of the operator verifies
-// it, that an endpoint of keys that is slow, huge or dead bounds what it costs (time,
-// bytes and requests to it), and that keys stay in force until newer ones were read whole.
+// The package makes three promises. A token gives a claim only if a key of the operator
+// verifies it. A key endpoint that is slow, huge or dead costs a bounded number of seconds,
+// bytes and requests. Keys stay in force until newer keys have been read completely.
 package identity
