@@ -230,26 +230,32 @@ func (r *rules) warn(v *version) {
 	if identity.RawTokens(&v.identity) {
 		r.log.Warn("identity: the api_key of a client with a JSON Web Token is the whole token, so each new token gets a new count (put jwt:CLAIM before the source of tokens in --identity, or leave that source out)")
 	}
-	if !r.gateway { // warnRequests warns of claims too
-		for _, p := range v.set.CheckAttributes(func(name string) error { return identity.CheckClaim(&v.identity, name) }) {
-			r.log.Warn("rules: " + p.Error())
-		}
-	}
+	r.warnEach("rules: ", v.set.CheckAttributes(func(name string) error { return identity.CheckClaim(&v.identity, name) }))
 }
 
-// mostWarnings bounds the lines of warnRequests.
+// mostWarnings bounds the lines of one kind of warning.
 const mostWarnings = 10
+
+// warnEach logs the first problems, and their number.
+func (r *rules) warnEach(text string, problems rule.Problems) {
+	for _, p := range problems[:min(len(problems), mostWarnings)] {
+		r.log.Warn(text+p.Error(), "problems", len(problems))
+	}
+}
 
 // warnRequests logs, once for each version, which rules read what no HTTP request has. The
 // gateway and forward auth count by ip in its place, or do not apply the rule. Such rules are
 // valid nevertheless, because callers of the check API may send any attribute. A server
-// without a gateway therefore warns only when forward auth decides a request.
+// without a gateway therefore warns only when forward auth decides a request. Claims that no
+// key verifies are not among these rules: warn reports them at each load.
 func (r *rules) warnRequests(v *version) {
 	v.warned.Do(func() {
-		problems := v.set.CheckAttributes(func(name string) error { return identity.CheckAttribute(&v.identity, name) })
-		for _, p := range problems[:min(len(problems), mostWarnings)] {
-			r.log.Warn("rules: the gateway and forward auth cannot apply a rule as it is written: "+p.Error(), "problems", len(problems))
-		}
+		r.warnEach("rules: the gateway and forward auth cannot apply a rule as it is written: ", v.set.CheckAttributes(func(name string) error {
+			if identity.CheckClaim(&v.identity, name) != nil {
+				return nil
+			}
+			return identity.CheckAttribute(&v.identity, name)
+		}))
 	})
 }
 

@@ -18,10 +18,10 @@ rules:
   - {id: a, by: [user_id], limit: 5/s}
   - {id: b, by: ["jwt:sub", "header:x-tenant"], limit: 5/s}
 `)
+	const claim = `rules.yaml:4:18: "jwt:sub": the server verifies no tokens`
 	want := []string{
 		`rules.yaml:1:9: no HTTP request has the attribute tier (give the tier an api_key_pattern)`,
 		`rules.yaml:3:18: "user_id" is no attribute of a request`,
-		`rules.yaml:4:18: "jwt:sub": the server verifies no tokens`,
 	}
 	check := func(s *running) {
 		t.Helper()
@@ -33,6 +33,9 @@ rules:
 		}
 		if n := strings.Count(log, cannotApply); n != len(want) {
 			t.Errorf("%d warnings, want %d", n, len(want))
+		}
+		if n := strings.Count(log, claim); n != 1 {
+			t.Errorf("the claim is reported %d times, want once", n)
 		}
 	}
 	s := run(t, Config{Rules: file})
