@@ -251,7 +251,8 @@ func (r *rules) warnEach(text string, problems rule.Problems) {
 func (r *rules) warnRequests(v *version) {
 	v.warned.Do(func() {
 		r.warnEach("rules: the gateway and forward auth cannot apply a rule as it is written: ", v.set.CheckAttributes(func(name string) error {
-			if identity.CheckClaim(&v.identity, name) != nil {
+			readable := identity.CheckClaim(&v.identity, name) == nil
+			if !readable {
 				return nil
 			}
 			return identity.CheckAttribute(&v.identity, name)
