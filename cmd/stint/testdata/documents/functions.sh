@@ -1,0 +1,87 @@
+# Functions that stand before the commands of a document, so that each runs as it is
+# written: with the program under test, a server of its own on free ports, and the
+# Redis server of the test.
+set -euo pipefail
+
+# port prints the port of a listener of the page's server, once the server is ready.
+port() {
+    for _ in $(seq 300); do
+        if grep -q 'msg=ready' "$LOG" 2>/dev/null; then
+            sed -nE "s/.*listening.* name=$1 addr=\S*:([0-9]+).*/\1/p" "$LOG"
+            return
+        fi
+        sleep 0.1
+    done
+    cat "$LOG" >&2
+    return 1
+}
+
+# translate sets `translated` to its arguments, with the addresses of this run instead of
+# those of the documents.
+translate() {
+    local a
+    translated=()
+    for a; do
+        a=${a//10.0.0.5:6379/$REDIS} a=${a//127.0.0.1:6379/$REDIS}
+        a=${a//https:\/\/login.example.com\/.well-known\/jwks.json/jwks.json}
+        case $a in
+        *localhost:8080*) a=${a//localhost:8080/127.0.0.1:$(port http)} ;;
+        *localhost:8000*) a=${a//localhost:8000/127.0.0.1:$(port gateway)} ;;
+        *localhost:8081*) a=${a//localhost:8081/127.0.0.1:$(port grpc)} ;;
+        *localhost:6070*) a=${a//localhost:6070/127.0.0.1:$(port admin)} ;;
+        6380) a=$(port resp) ;;
+        :8000 | :6380) a=127.0.0.1:0 ;;
+        /etc/ratelimit/config | ratelimit/config) a=ratelimit ;;
+        esac
+        translated+=("$a")
+    done
+}
+
+curl() {
+    translate "$@"
+    command curl --no-progress-meter --fail-with-body "${translated[@]}"
+    echo
+}
+
+grpcurl() {
+    translate "$@"
+    command grpcurl "${translated[@]}"
+}
+
+redis-cli() {
+    translate "$@"
+    command redis-cli -e "${translated[@]}"
+}
+
+stint() {
+    if [ "$1" != serve ]; then
+        translate "$@"
+        if [[ " $* " != *" --source "* && " $* " != *" --server "* && "$1 ${2-}" =~ ^(rules (show|diff|impact|apply|history|rollback)|key|nodes) ]]; then
+            translated+=(--server "http://127.0.0.1:$(port admin)")
+        fi
+        if [ "$1 ${2-}" = "rules repair" ]; then
+            translated+=(--yes) # there is no terminal to ask at
+        fi
+        command stint "${translated[@]}"
+        return
+    fi
+    stop
+    : >"$LOG"
+    translate "$@"
+    command stint "${translated[@]}" >>"$LOG" 2>&1 &
+    server=$!
+    port http >/dev/null
+}
+
+stop() {
+    if [ -n "${server-}" ]; then
+        kill "$server" 2>/dev/null || true
+        wait "$server" || true
+        server=
+    fi
+}
+trap stop EXIT
+
+# make and jsonnet are not what the documents test.
+make() { :; }
+jsonnet() { cat rules.json; }
