@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"testing"
 )
 
@@ -13,7 +12,7 @@ import (
 func BenchmarkRequest(b *testing.B) {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	upstream := serve(b, http1, hello).URL
-	g := newGateway(b, Options{Upstreams: []*url.URL{urlOf(b, upstream)}})
+	g := newGateway(b, toServers(urlOf(b, upstream)))
 	for name, target := range map[string]string{"direct": upstream, "gateway": serve(b, http1, g).URL} {
 		b.Run(name, func(b *testing.B) {
 			c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

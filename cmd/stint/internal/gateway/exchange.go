@@ -16,6 +16,7 @@ type exchange struct {
 	w     http.ResponseWriter
 	saved http.Header // header fields of the response before the upstream's answer
 	id    string
+	route *route
 	at    *upstream // the upstream that serves the request; nil before one is chosen
 	body  *upload   // nil without a body
 }

@@ -67,7 +67,7 @@ func TestUpstreamThatFallsIsTriedAgain(t *testing.T) {
 	var c clock
 	addr := freePort(t)
 	s := startOn(t, addr, echo)
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://"+addr)}})
+	g := newGateway(t, toServers(urlOf(t, "http://"+addr)))
 	g.now = c.now
 	expect := func(when string, status int, retryAfter string) {
 		t.Helper()
@@ -89,16 +89,16 @@ func TestUpstreamThatFallsIsTriedAgain(t *testing.T) {
 	g.CloseIdleConnections()
 	for _, pause := range []string{"1", "1", "2", "4", "8", "15", "15"} {
 		expect("when it falls for long", http.StatusServiceUnavailable, pause)
-		c.advance(g.retryAfter(c.now()))
+		c.advance(g.groups[0].retryAfter(c.now()))
 	}
 }
 
 func TestUpstreamsThatAreAllDownAreTriedOneByOne(t *testing.T) {
 	var c clock
 	live := serve(t, http1, echo)
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://"+freePort(t)), urlOf(t, live.URL)}})
+	g := newGateway(t, toServers(urlOf(t, "http://"+freePort(t)), urlOf(t, live.URL)))
 	g.now = c.now
-	dead, back := g.upstreams[0], g.upstreams[1]
+	dead, back := g.groups[0].upstreams[0], g.groups[0].upstreams[1]
 	dead.health.dialFailed(c.now(), 0)
 	back.health.checked(false)
 	pause := dead.health.retryAfter(c.now(), time.Hour)
@@ -128,15 +128,15 @@ func TestFailedDialGoesToTheNextUpstreamWithItsBody(t *testing.T) {
 	for _, schemes := range [][2]string{{"http", "http"}, {"h2c", "http"}, {"https", "http"}, {"http", "h2c"}} {
 		t.Run(schemes[0]+" then "+schemes[1], func(t *testing.T) {
 			live := serve(t, http1, echo)
-			g := newGateway(t, Options{Upstreams: []*url.URL{
+			g := newGateway(t, toServers(
 				urlOf(t, schemes[0]+"://"+freePort(t)), urlOf(t, schemes[1]+"://"+live.Listener.Addr().String()),
-			}})
+			))
 			for range 4 {
 				if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusOK || w.Body.String() != "body" {
 					t.Fatalf("got %d %q", w.Code, w.Body)
 				}
 			}
-			if g.upstreams[0].health.usable(g.now()) {
+			if g.groups[0].upstreams[0].health.usable(g.now()) {
 				t.Error("the dead upstream counts as up")
 			}
 		})
@@ -145,7 +145,7 @@ func TestFailedDialGoesToTheNextUpstreamWithItsBody(t *testing.T) {
 
 func TestHandshakeThatFailsCountsAsADial(t *testing.T) {
 	stranger := serve(t, http2, echo) // the gateway does not trust its certificate
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, stranger.URL)}})
+	g := newGateway(t, toServers(urlOf(t, stranger.URL)))
 	if w := handle(t, g, http.MethodGet, ""); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
@@ -154,8 +154,8 @@ func TestHandshakeThatFailsCountsAsADial(t *testing.T) {
 func TestConnectionThatWasThereIsNoFailedDial(t *testing.T) {
 	target, asked := rude(t, "")
 	target.Host = net.JoinHostPort("two.example", target.Port())
-	g := newGateway(t, Options{Upstreams: []*url.URL{target, target}})
-	g.wire.standard.DialContext = firstAddressFails(target.Port())
+	g := newGateway(t, toServers(target, target))
+	g.groups[0].wire.standard.DialContext = firstAddressFails(target.Port())
 	if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusBadGateway || asked.Load() != 1 {
 		t.Errorf("got %d after %d requests, want 502 after one", w.Code, asked.Load())
 	}
@@ -178,14 +178,14 @@ func TestRequestThatCannotBeSentIsNotTheUpstreamsFault(t *testing.T) {
 	r.Header.Set("X-Bad", "two\nlines")
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
-	if w.Code != http.StatusBadGateway || !g.upstreams[0].health.usable(g.now()) {
-		t.Errorf("got %d; usable: %v", w.Code, g.upstreams[0].health.usable(g.now()))
+	if w.Code != http.StatusBadGateway || !g.groups[0].upstreams[0].health.usable(g.now()) {
+		t.Errorf("got %d; usable: %v", w.Code, g.groups[0].upstreams[0].health.usable(g.now()))
 	}
 }
 
 func TestManyRequestsSurviveTheFallOfOneUpstream(t *testing.T) {
 	dying, living := serve(t, http1, echo), serve(t, http1, echo)
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, dying.URL), urlOf(t, living.URL)}})
+	g := newGateway(t, toServers(urlOf(t, dying.URL), urlOf(t, living.URL)))
 	front := serve(t, http1, g)
 	client := clientOf(t, http1, front)
 	const clients, each = 8, 50
@@ -210,7 +210,7 @@ func TestManyRequestsSurviveTheFallOfOneUpstream(t *testing.T) {
 	if n := failed.Load(); n > 2*clients {
 		t.Errorf("%d of %d requests failed, more than could have been under way", n, clients*each)
 	}
-	for _, u := range g.upstreams {
+	for _, u := range g.groups[0].upstreams {
 		if n := u.inFlight.Load(); n != 0 {
 			t.Errorf("%s: %d in flight", u.name, n)
 		}
@@ -267,7 +267,7 @@ func TestRequestThatWasSentIsNeverSentAgain(t *testing.T) {
 			t.Run(method+" "+name, func(t *testing.T) {
 				first, askedFirst := rude(t, answer)
 				second, askedSecond := rude(t, answer)
-				g := newGateway(t, Options{Upstreams: []*url.URL{first, second}})
+				g := newGateway(t, toServers(first, second))
 				w := handle(t, g, method, "")
 				if w.Code != http.StatusBadGateway || errorCode(t, w.Body.String()) != "UPSTREAM_FAILED" {
 					t.Errorf("got %d %s", w.Code, w.Body)
@@ -287,7 +287,7 @@ func TestUpstreamThatDoesNotAnswerTimesOut(t *testing.T) {
 	for _, back := range []string{http1, http2, h2c} {
 		t.Run(back, func(t *testing.T) {
 			silent := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-			g := behind(t, back, silent, Options{ResponseHeaderTimeout: 20 * time.Millisecond})
+			g := behind(t, back, silent, Options{Groups: []GroupOptions{{ResponseHeaderTimeout: 20 * time.Millisecond}}})
 			w := handle(t, g, http.MethodGet, "")
 			if w.Code != http.StatusGatewayTimeout || errorCode(t, w.Body.String()) != "UPSTREAM_TIMEOUT" {
 				t.Errorf("got %d %s", w.Code, w.Body)
@@ -311,7 +311,7 @@ func TestBodyOverTheServersBoundIs413(t *testing.T) {
 func TestFailuresKeepTheLimitersHeadersAndTellNoSecret(t *testing.T) {
 	var logged bytes.Buffer
 	target, _ := rude(t, "SSH-2.0-x\r\n\r\n")
-	g := newGateway(t, Options{Upstreams: []*url.URL{target}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	g := newGateway(t, Options{Groups: []GroupOptions{{Servers: servers(target)}}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(bounded(t), http.MethodGet, "/path-secret?token=secret", http.NoBody)
 	r.Header.Set("Authorization", "Bearer secret")
@@ -327,32 +327,32 @@ func TestFailuresKeepTheLimitersHeadersAndTellNoSecret(t *testing.T) {
 }
 
 func TestLeastBusyUpstreamIsChosen(t *testing.T) {
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a"), urlOf(t, "http://b"), urlOf(t, "http://c")}})
+	g := newGateway(t, toServers(urlOf(t, "http://a"), urlOf(t, "http://b"), urlOf(t, "http://c")))
 	counts := map[*upstream]int{}
 	for range 30 {
-		u, _ := g.choose(g.now(), nil)
+		u, _ := g.groups[0].choose(g.now(), nil)
 		u.inFlight.Add(1)
 		counts[u]++
 	}
-	for _, u := range g.upstreams {
+	for _, u := range g.groups[0].upstreams {
 		if counts[u] != 10 {
 			t.Errorf("%s got %d of 30, want 10", u.name, counts[u])
 		}
 	}
-	g.upstreams[1].inFlight.Add(-3)
-	if u, _ := g.choose(g.now(), nil); u != g.upstreams[1] {
+	g.groups[0].upstreams[1].inFlight.Add(-3)
+	if u, _ := g.groups[0].choose(g.now(), nil); u != g.groups[0].upstreams[1] {
 		t.Errorf("got %s, want the one with the fewest", u.name)
 	}
 }
 
 func TestTurnsOfOneThatIsDownFallToAllOthers(t *testing.T) {
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a"), urlOf(t, "http://b"), urlOf(t, "http://c"), urlOf(t, "http://d")}})
+	g := newGateway(t, toServers(urlOf(t, "http://a"), urlOf(t, "http://b"), urlOf(t, "http://c"), urlOf(t, "http://d")))
 	counts := map[*upstream]int{}
 	for range 30 {
-		u, _ := g.choose(g.now(), g.upstreams[:1])
+		u, _ := g.groups[0].choose(g.now(), g.groups[0].upstreams[:1])
 		counts[u]++
 	}
-	for _, u := range g.upstreams[1:] {
+	for _, u := range g.groups[0].upstreams[1:] {
 		if counts[u] != 10 {
 			t.Errorf("%s got %d of 30, want 10", u.name, counts[u])
 		}
@@ -364,14 +364,14 @@ func TestFinishedRequestsAreNotInFlight(t *testing.T) {
 	for range 3 {
 		handle(t, g, http.MethodPost, "x")
 	}
-	if n := g.upstreams[0].inFlight.Load(); n != 0 {
+	if n := g.groups[0].upstreams[0].inFlight.Load(); n != 0 {
 		t.Errorf("%d in flight", n)
 	}
 }
 
 func TestPathOfTheUpstreamComesFirst(t *testing.T) {
 	s := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.EscapedPath()) }))
-	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, s.URL+"/base/")}})
+	g := newGateway(t, toServers(urlOf(t, s.URL+"/base/")))
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, httptest.NewRequestWithContext(bounded(t), http.MethodGet, "/a%2Fb", http.NoBody))
 	if w.Body.String() != "/base/a%2Fb" {

@@ -65,7 +65,7 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 	switch {
 	case errors.Is(err, errAllDown):
 		return &failure{http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", "No upstream can be reached; nothing was sent",
-			wholeSeconds(g.retryAfter(g.now()))}
+			wholeSeconds(exchangeOf(r).route.group.retryAfter(g.now()))}
 	case exchangeOf(r).clientStopped(err):
 		return &failure{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "The request body did not arrive in time", 0}
 	case errors.As(err, &tooLarge):
@@ -112,6 +112,11 @@ func refuse(r *http.Request) *failure {
 		return &failure{http.StatusBadRequest, "BAD_PATH", "The path leads above its root", 0}
 	}
 	return nil
+}
+
+// noRoute returns the answer to a request that no route matches.
+func noRoute() *failure {
+	return &failure{http.StatusNotFound, "NO_ROUTE", "No route leads to this host and path", 0}
 }
 
 // climbs reports whether dot segments lead above the root, and so out of the path of an

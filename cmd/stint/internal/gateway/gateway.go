@@ -1,5 +1,5 @@
-// Package gateway is a streaming reverse proxy. It forwards requests to one of several
-// upstreams and streams the responses back.
+// Package gateway is a streaming reverse proxy. It forwards each request to an upstream of
+// the group that its route names, and streams the response back.
 //
 // Use it behind a handler that decides, such as the middleware of httplimit: the gateway
 // itself does not limit or count. Serve it from an http.Server that bounds the reading of
@@ -24,42 +24,36 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"sync/atomic"
 	"time"
 )
 
 // Gateway is an [http.Handler]. It is safe for concurrent use.
 type Gateway struct {
-	options   Options
-	upstreams []*upstream
-	proxy     *httputil.ReverseProxy
-	wire      transports
-	turns     atomic.Uint64 // number of upstream choices so far
-	now       func() time.Time
-	check     func(context.Context, *upstream) error
+	options Options
+	groups  []*group
+	routes  *routes
+	proxy   *httputil.ReverseProxy
+	now     func() time.Time
+	check   func(context.Context, *upstream) error
 }
 
 // New makes a gateway. It opens no connection: upstreams count as up until a dial or a
 // check of [Gateway.Run] fails. An error names the invalid option.
 func New(o Options) (*Gateway, error) {
-	o = o.setDefaults()
-	if err := validateHealthPath(o.HealthPath); err != nil {
-		return nil, err
-	}
-	g := &Gateway{options: o, now: time.Now, wire: newTransports(&o)}
-	for _, target := range o.Upstreams {
-		u, err := newUpstream(target, &o)
+	g := &Gateway{options: o.setDefaults(), now: time.Now}
+	for _, options := range o.Groups {
+		gr, err := newGroup(options)
 		if err != nil {
 			return nil, err
 		}
-		g.upstreams = append(g.upstreams, u)
+		g.groups = append(g.groups, gr)
 	}
-	if len(g.upstreams) == 0 {
-		return nil, errors.New("gateway: no upstream (give at least one URL such as http://127.0.0.1:9000)")
+	var err error
+	if g.routes, err = newRoutes(o.Routes, g.groups); err != nil {
+		return nil, err
 	}
 	g.check = g.checkUpstream
 	g.proxy = g.newProxy()
@@ -89,6 +83,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem.write(w, x.id)
 		return
 	}
+	if x.route = g.routes.find(r); x.route == nil {
+		x.restore(nil)
+		noRoute().write(w, x.id)
+		return
+	}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	x.watch(r)
 	g.proxy.ServeHTTP(w, r)
@@ -96,6 +95,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // CloseIdleConnections closes the upstream connections that serve no request.
 func (g *Gateway) CloseIdleConnections() {
-	g.wire.standard.CloseIdleConnections()
-	g.wire.http2.CloseIdleConnections()
+	for _, gr := range g.groups {
+		gr.wire.standard.CloseIdleConnections()
+		gr.wire.http2.CloseIdleConnections()
+	}
 }

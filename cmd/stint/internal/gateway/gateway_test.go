@@ -78,14 +78,30 @@ func behind(t *testing.T, protocol string, h http.Handler, o Options) *Gateway {
 	t.Helper()
 	s := serve(t, protocol, h)
 	target := urlOf(t, s.URL)
+	if len(o.Groups) == 0 {
+		o.Groups = []GroupOptions{{}}
+	}
+	gr := &o.Groups[0]
 	switch protocol {
 	case http2:
-		o.TLS = trusting(s)
+		gr.TLS = trusting(s)
 	case h2c:
 		target.Scheme = "h2c"
 	}
-	o.Upstreams = append(o.Upstreams, target)
+	gr.Servers = servers(target)
 	return newGateway(t, o)
+}
+
+// toServers returns the options of a gateway with one group.
+func toServers(targets ...*url.URL) Options {
+	return Options{Groups: []GroupOptions{{Servers: servers(targets...)}}}
+}
+
+func servers(targets ...*url.URL) (all []ServerOptions) {
+	for _, target := range targets {
+		all = append(all, ServerOptions{URL: target})
+	}
+	return all
 }
 
 func newGateway(t testing.TB, o Options) *Gateway {
@@ -156,12 +172,12 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		want string
 	}{
 		"noUpstream":         {Options{}, "no upstream"},
-		"unknownScheme":      {Options{Upstreams: []*url.URL{urlOf(t, "ftp://a")}}, `scheme "ftp"`},
-		"hostIsMissing":      {Options{Upstreams: []*url.URL{urlOf(t, "http://:80")}}, "host is missing"},
-		"credentials":        {Options{Upstreams: []*url.URL{urlOf(t, "http://u:secret@a")}}, "credentials"},
-		"query":              {Options{Upstreams: []*url.URL{urlOf(t, "http://a?token=secret")}}, "query"},
-		"healthPathRelative": {Options{HealthPath: "healthz"}, "health path"},
-		"healthPathAHost":    {Options{HealthPath: "http://a/b"}, "health path"},
+		"unknownScheme":      {toServers(urlOf(t, "ftp://a")), `scheme "ftp"`},
+		"hostIsMissing":      {toServers(urlOf(t, "http://:80")), "host is missing"},
+		"credentials":        {toServers(urlOf(t, "http://u:secret@a")), "credentials"},
+		"query":              {toServers(urlOf(t, "http://a?token=secret")), "query"},
+		"healthPathRelative": {Options{Groups: []GroupOptions{{HealthPath: "healthz"}}}, "health path"},
+		"healthPathAHost":    {Options{Groups: []GroupOptions{{HealthPath: "http://a/b"}}}, "health path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(c.o)

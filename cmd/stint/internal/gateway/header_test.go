@@ -126,12 +126,12 @@ func TestHostFollowsThePolicy(t *testing.T) {
 			var host, forwarded string
 			g := behind(t, c.back, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				host, forwarded = r.Host, r.Header.Get("X-Forwarded-Host")
-			}), Options{Host: c.policy})
+			}), Options{Groups: []GroupOptions{{Host: c.policy}}})
 			s := serve(t, http1, g)
 			r, _ := http.NewRequestWithContext(bounded(t), http.MethodGet, s.URL, http.NoBody)
 			r.Host = "shop.example"
 			do(t, clientOf(t, http1, s), r)
-			want := map[bool]string{true: "shop.example", false: g.upstreams[0].target.Host}[c.client]
+			want := map[bool]string{true: "shop.example", false: g.groups[0].upstreams[0].target.Host}[c.client]
 			if host != want || forwarded != "shop.example" {
 				t.Errorf("got the host %q (forwarded %q), want %q", host, forwarded, want)
 			}
@@ -274,8 +274,8 @@ func TestAnnouncedTrailerOfNoValidNameIsHarmless(t *testing.T) {
 	g := behind(t, http1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{})
 	s := serve(t, http1, g)
 	got := raw(t, s.Listener.Addr().String(), "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: a b\r\n\r\n0\r\n\r\n")
-	if got.StatusCode != http.StatusOK || !g.upstreams[0].health.usable(g.now()) {
-		t.Errorf("got %d; usable: %v", got.StatusCode, g.upstreams[0].health.usable(g.now()))
+	if got.StatusCode != http.StatusOK || !g.groups[0].upstreams[0].health.usable(g.now()) {
+		t.Errorf("got %d; usable: %v", got.StatusCode, g.groups[0].upstreams[0].health.usable(g.now()))
 	}
 }
 

@@ -116,8 +116,10 @@ func backOff(failures int) time.Duration {
 // half a second, then for twice as long after each further failure, at most 15 s.
 func (g *Gateway) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, u := range g.upstreams {
-		all.Go(func() { g.watch(ctx, u) })
+	for _, gr := range g.groups {
+		for _, u := range gr.upstreams {
+			all.Go(func() { g.watch(ctx, u) })
+		}
 	}
 	all.Wait()
 }
@@ -128,7 +130,7 @@ const firstPause = 50 * time.Millisecond
 
 func (g *Gateway) watch(ctx context.Context, u *upstream) {
 	defer u.health.checked(true) // without further checks, a failed one must not stay in force
-	interval := g.options.HealthInterval
+	interval := u.group.options.HealthInterval
 	pause := min(firstPause, interval)
 	for {
 		started := time.Now()
@@ -163,7 +165,7 @@ func (u *upstream) sleep(ctx context.Context, started time.Time, pause time.Dura
 
 // checkOnce reports whether the upstream is healthy.
 func (g *Gateway) checkOnce(ctx context.Context, u *upstream) bool {
-	bounded, cancel := context.WithTimeout(ctx, g.options.HealthInterval)
+	bounded, cancel := context.WithTimeout(ctx, u.group.options.HealthInterval)
 	defer cancel()
 	err := g.check(bounded, u)
 	switch {
@@ -178,16 +180,17 @@ func (g *Gateway) checkOnce(ctx context.Context, u *upstream) bool {
 
 // checkUpstream requests the health path, or only connects if there is none.
 func (g *Gateway) checkUpstream(ctx context.Context, u *upstream) error {
-	if g.options.HealthPath == "" {
-		return g.connect(ctx, u)
+	path := u.group.options.HealthPath
+	if path == "" {
+		return u.connect(ctx)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.options.HealthPath, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return err
 	}
 	r.Header.Set("User-Agent", "stint-health")
 	(&httputil.ProxyRequest{Out: r}).SetURL(u.target)
-	res, err := g.wire.of(u, r).RoundTrip(r)
+	res, err := u.group.wire.of(u, r).RoundTrip(r)
 	if err != nil {
 		return err
 	}
@@ -208,12 +211,12 @@ func validateHealthPath(path string) error {
 	return nil
 }
 
-func (g *Gateway) connect(ctx context.Context, u *upstream) error {
+func (u *upstream) connect(ctx context.Context) error {
 	port := u.target.Port()
 	if port == "" {
 		port = u.target.Scheme // net knows http and https
 	}
-	conn, err := g.wire.standard.DialContext(ctx, "tcp", net.JoinHostPort(u.target.Hostname(), port))
+	conn, err := u.group.wire.standard.DialContext(ctx, "tcp", net.JoinHostPort(u.target.Hostname(), port))
 	if err != nil {
 		return err
 	}

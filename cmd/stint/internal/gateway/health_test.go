@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -68,7 +67,7 @@ func TestOnlyACheckMendsWhatACheckFound(t *testing.T) {
 
 func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: time.Second})
+		g := newGateway(t, Options{Groups: []GroupOptions{{Servers: servers(urlOf(t, "http://a")), HealthInterval: time.Second}}})
 		var checks atomic.Int64
 		var broken atomic.Bool
 		g.check = func(context.Context, *upstream) error {
@@ -84,7 +83,7 @@ func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
 		expect := func(n int64, usable bool) {
 			t.Helper()
 			synctest.Wait()
-			if got := checks.Load(); got != n || g.upstreams[0].health.usable(time.Now()) != usable {
+			if got := checks.Load(); got != n || g.groups[0].upstreams[0].health.usable(time.Now()) != usable {
 				t.Fatalf("got %d checks, usable %v, want %d and %v", got, !usable, n, usable)
 			}
 		}
@@ -110,8 +109,8 @@ func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
 // an upstream which was down triggers its check.
 func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: 2 * time.Second})
-		u, started := g.upstreams[0], time.Now()
+		g := newGateway(t, Options{Groups: []GroupOptions{{Servers: servers(urlOf(t, "http://a")), HealthInterval: 2 * time.Second}}})
+		u, started := g.groups[0].upstreams[0], time.Now()
 		var checks []time.Duration
 		broken := errors.New("broken")
 		g.check = func(context.Context, *upstream) error {
@@ -145,12 +144,12 @@ func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 
 func TestCheckThatHangsFailsAfterItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: time.Second})
+		g := newGateway(t, Options{Groups: []GroupOptions{{Servers: servers(urlOf(t, "http://a")), HealthInterval: time.Second}}})
 		g.check = func(ctx context.Context, _ *upstream) error { <-ctx.Done(); return ctx.Err() }
 		go g.Run(t.Context())
 		time.Sleep(time.Second) // advances the clock of the bubble
 		synctest.Wait()
-		if g.upstreams[0].health.usable(time.Now()) {
+		if g.groups[0].upstreams[0].health.usable(time.Now()) {
 			t.Error("usable although its check hangs")
 		}
 	})
@@ -177,8 +176,8 @@ func TestChecksOverSockets(t *testing.T) {
 		"pathCannotConnect":    {"http://" + freePort(t), "/healthz", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, c.target)}, HealthPath: c.path})
-			if err := g.check(bounded(t), g.upstreams[0]); (err == nil) != c.healthy {
+			g := newGateway(t, Options{Groups: []GroupOptions{{Servers: servers(urlOf(t, c.target)), HealthPath: c.path}}})
+			if err := g.check(bounded(t), g.groups[0].upstreams[0]); (err == nil) != c.healthy {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -18,15 +18,16 @@ var errAllDown = errors.New("no upstream can be reached")
 // other. If no upstream is up, it tries one that is down.
 func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r)
+	gr := x.route.group
 	var tried []*upstream
 	for {
-		u, failures := g.choose(g.now(), tried)
+		u, failures := gr.choose(g.now(), tried)
 		if u == nil {
-			return g.tryDown(r, tried)
+			return g.tryDown(r, gr, tried)
 		}
 		x.moveTo(u)
 		a := &attempt{}
-		res, err := g.wire.of(u, r).RoundTrip(a.request(r, u))
+		res, err := gr.wire.of(u, r).RoundTrip(a.request(r, u))
 		if err == nil || a.reached.Load() {
 			g.reached(u)
 			return res, err
@@ -43,15 +44,15 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 
 // tryDown sends the request to an upstream that is down. A failure changes nothing; a
 // connection ends the pause and triggers a health check.
-func (g *Gateway) tryDown(r *http.Request, tried []*upstream) (*http.Response, error) {
-	u := g.chooseDown(tried)
+func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.Response, error) {
+	u := gr.chooseDown(tried)
 	if u == nil {
 		return nil, errAllDown
 	}
 	defer u.trials.Add(-1)
 	exchangeOf(r).moveTo(u)
 	a := &attempt{}
-	res, err := g.wire.of(u, r).RoundTrip(a.request(r, u))
+	res, err := gr.wire.of(u, r).RoundTrip(a.request(r, u))
 	switch {
 	case err == nil || a.reached.Load():
 		g.reached(u)

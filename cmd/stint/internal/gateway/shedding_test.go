@@ -51,9 +51,9 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := Options{Upstreams: []*url.URL{c.upstream}}
+			o := toServers(c.upstream)
 			if c.want == http.StatusGatewayTimeout {
-				o.ResponseHeaderTimeout = 10 * time.Millisecond
+				o.Groups[0].ResponseHeaderTimeout = 10 * time.Millisecond
 			}
 			g := newGateway(t, o)
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(bounded(t), c.method, "/", nil)

@@ -22,7 +22,7 @@ type transports struct {
 	http2    *http.Transport // HTTP/2 without TLS
 }
 
-func newTransports(o *Options) transports {
+func newTransports(o *GroupOptions) transports {
 	var h1, h2c http.Protocols
 	h1.SetHTTP1(true)
 	h1.SetHTTP2(true)
@@ -30,7 +30,7 @@ func newTransports(o *Options) transports {
 	return transports{standard: newTransport(o, &h1), http2: newTransport(o, &h2c)}
 }
 
-func newTransport(o *Options, protocols *http.Protocols) *http.Transport {
+func newTransport(o *GroupOptions, protocols *http.Protocols) *http.Transport {
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: o.DialTimeout}).DialContext,
 		TLSClientConfig:        o.TLS.Clone(),

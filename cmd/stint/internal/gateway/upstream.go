@@ -3,19 +3,18 @@ package gateway
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"sync/atomic"
-	"time"
 )
 
 // upstream is one destination of requests.
 type upstream struct {
+	group        *group
 	target       *url.URL // scheme http or https, host, path
 	name         string   // for logs: scheme and host as configured
 	http2        bool     // without TLS: the scheme h2c
 	upstreamHost bool     // send the target's own host
 	inFlight     atomic.Int64
-	turn         atomic.Uint64 // turn at which it was chosen last
+	turn         atomic.Uint64 // turn of its group at which it was chosen last
 	health       health
 	trials       atomic.Int64  // requests in flight that were sent although it is down
 	checkDue     chan struct{} // requests an immediate check
@@ -25,14 +24,16 @@ type upstream struct {
 // holds each of them for the dial timeout.
 const maxTrials = 64
 
-func newUpstream(target *url.URL, o *Options) (*upstream, error) {
+func newUpstream(gr *group, o *ServerOptions) (*upstream, error) {
+	target := o.URL
 	if err := validateUpstream(target); err != nil {
 		return nil, err
 	}
-	u := &upstream{target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
+	u := &upstream{group: gr, target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
 	u.checkDue = make(chan struct{}, 1)
 	u.name = target.Scheme + "://" + target.Host
-	u.upstreamHost = o.Host == HostUpstream || o.Host == HostAuto && target.Scheme == "https"
+	host := gr.options.Host
+	u.upstreamHost = host == HostUpstream || host == HostAuto && target.Scheme == "https"
 	if target.Scheme == "h2c" {
 		u.http2, u.target.Scheme = true, "http"
 	}
@@ -58,56 +59,11 @@ func validateUpstream(target *url.URL) error {
 	return nil
 }
 
-// choose returns the upstream with the fewest requests in flight among those that are up
-// and not yet tried, or nil, and the count of its failures. Ties go round robin.
-func (g *Gateway) choose(now time.Time, tried []*upstream) (*upstream, int) {
-	for {
-		best := g.leastBusy(now, tried)
-		if best == nil {
-			return nil, 0
-		}
-		if failures, ok := best.health.claim(now); ok {
-			return best, failures
-		}
-	}
-}
-
-func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
-	for _, u := range g.upstreams {
-		if slices.Contains(tried, u) || !u.health.usable(now) {
-			continue
-		}
-		if best == nil || u.before(best) {
-			best = u
-		}
-	}
-	if best != nil {
-		best.turn.Store(g.turns.Add(1))
-	}
-	return best
-}
-
-// chooseDown returns the upstream with the fewest requests in flight among those not
-// yet tried, up or down. It returns nil if that upstream has maxTrials trials. The caller
-// ends the trial by subtracting it from trials.
-//
-// When every upstream is considered down, that information may be out of date. Trying one
-// costs a dial; waiting for the next check would cost all requests until then.
-func (g *Gateway) chooseDown(tried []*upstream) (best *upstream) {
-	for _, u := range g.upstreams {
-		if !slices.Contains(tried, u) && (best == nil || u.before(best)) {
-			best = u
-		}
-	}
-	switch {
-	case best == nil:
-		return nil
-	case best.trials.Add(1) > maxTrials:
-		best.trials.Add(-1)
-		return nil
-	}
-	best.turn.Store(g.turns.Add(1))
-	return best
+// before prefers the upstream with fewer requests in flight and, on a tie, the one chosen
+// longer ago. The turns of an upstream that is down are thus shared evenly by the others.
+func (u *upstream) before(other *upstream) bool {
+	mine, others := u.inFlight.Load(), other.inFlight.Load()
+	return mine < others || mine == others && u.turn.Load() < other.turn.Load()
 }
 
 // requestCheck requests a check without waiting for it.
@@ -116,20 +72,4 @@ func (u *upstream) requestCheck() {
 	case u.checkDue <- struct{}{}:
 	default: // a check is already requested
 	}
-}
-
-// before prefers the upstream with fewer requests in flight and, on a tie, the one chosen
-// longer ago. The turns of an upstream that is down are thus shared evenly by the others.
-func (u *upstream) before(other *upstream) bool {
-	mine, others := u.inFlight.Load(), other.inFlight.Load()
-	return mine < others || mine == others && u.turn.Load() < other.turn.Load()
-}
-
-// retryAfter returns the time until the first of the upstreams is tried again.
-func (g *Gateway) retryAfter(now time.Time) time.Duration {
-	least := maxBackOff
-	for _, u := range g.upstreams {
-		least = min(least, u.health.retryAfter(now, g.options.HealthInterval))
-	}
-	return least
 }

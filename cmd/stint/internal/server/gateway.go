@@ -14,7 +14,7 @@ import (
 
 // gatewayHandler returns the reverse proxy behind the rules.
 func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, error) {
-	g, err := gateway.New(gateway.Options{Upstreams: s.config.Upstreams, Trusted: s.config.TrustedProxies, Logger: s.log})
+	g, err := gateway.New(s.gatewayOptions())
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
@@ -36,6 +36,16 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 	}
 	decided := gateway.WithRequestID(denials.Wrap(m.Wrap(shed)))
 	return slowclient.Bodies(s.config.StreamTimeout, gateway.ErrSlowClient, gateway.WithoutHopByHop(s.rules.readsHeader, decided)), nil
+}
+
+// gatewayOptions returns the routes and the groups of upstreams. Upstreams are one group
+// that serves every request.
+func (s *Server) gatewayOptions() gateway.Options {
+	var group gateway.GroupOptions
+	for _, target := range s.config.Upstreams {
+		group.Servers = append(group.Servers, gateway.ServerOptions{URL: target})
+	}
+	return gateway.Options{Groups: []gateway.GroupOptions{group}, Trusted: s.config.TrustedProxies, Logger: s.log}
 }
 
 // shedding wraps the gateway in a limit on the requests in flight, if one is configured.
