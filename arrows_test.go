@@ -27,6 +27,7 @@ var arrows = map[string]struct {
 	"internal/boundedcache":          {nil, "it caches anything"},
 	"internal/coalesce":              {nil, "it combines pending calls of any kind into round trips, so it knows no claims and no store"},
 	"internal/suggest":               {nil, "it compares words"},
+	"internal/hostname":              {nil, "it compares names"},
 	"internal/urlpath":               {nil, "it rewrites a path"},
 	"internal/httpfield":             {nil, "it splits header fields"},
 	"internal/shorthash":             {nil, "it hashes bytes"},
@@ -64,10 +65,10 @@ var arrows = map[string]struct {
 	"remotestore/remoteopen":         {[]string{"layered", "remotestore"}, "it opens a client with its layers, for programs that do nothing else with them"},
 	"layered":                        {[]string{".", "guard", "lease", "storekit"}, "it puts layers around any store, so it knows none"},
 	"internal/jsonpos":               {nil, "it parses JSON"},
-	"rule":                           {[]string{".", "storekit", "internal/suggest", "internal/shorthash", "internal/urlpath", "internal/jsonpos"}, "rules are decided for every surface alike, so they know none"},
+	"rule":                           {[]string{".", "storekit", "internal/suggest", "internal/shorthash", "internal/hostname", "internal/urlpath", "internal/jsonpos"}, "rules are decided for every surface alike, so they know none"},
 	"cmd/stint/internal/ruleedit":    {[]string{".", "rule", "internal/jsonpos"}, "it edits the text of rules and decides nothing"},
 	"rule/rulelimit":                 {[]string{".", "rule", "httplimit", "internal/suggest", "storekit"}, "it decides requests over HTTP by rules, for the server as for any program; calls of gRPC are such requests to it"},
-	"httplimit":                      {[]string{".", "internal/httpfield", "internal/suggest", "internal/urlpath", "internal/errlog"}, "a program that limits by a limiter of its own needs no rule files"},
+	"httplimit":                      {[]string{".", "internal/hostname", "internal/httpfield", "internal/suggest", "internal/urlpath", "internal/errlog"}, "a program that limits by a limiter of its own needs no rule files"},
 	"httplimit/jwtverify":            {[]string{".", "httplimit"}, "it verifies tokens, and counts nothing"},
 	"grpclimit":                      {[]string{".", "httplimit", "internal/errlog"}, "a call is a request over HTTP/2, so it shares the identities and the answers; it needs no rules"},
 	"cmd/stint/internal/replay":      {[]string{".", "storekit", "rule"}, "it decides as the rules do, without a server"},
@@ -131,6 +132,7 @@ var thirdParty = map[string]string{
 	"httplimit":               "a program that limits requests downloads nothing else",
 	"internal/secret":         "passwords pass through it, so it can be read whole",
 	"cmd/stint/internal/resp": "it reads what anyone sends, so it can be read whole",
+	"internal/hostname":       "security rests on it, so it can be read whole",
 	"internal/urlpath":        "security rests on it, so it can be read whole",
 }
 

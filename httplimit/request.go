@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
+
+	"github.com/stintdev/stint/internal/hostname"
 )
 
 // Request is an HTTP request with the identity of its client, for a [Decider]. Make
@@ -92,7 +93,7 @@ func (r *Request) attribute(name string) (string, error) {
 	case "path":
 		return r.target().EscapedPath(), nil
 	case "host":
-		return hostname(r.Host), nil
+		return hostname.Normalize(r.Host), nil
 	}
 	source, ok := parseSource(name)
 	if !ok || source.scheme != "" {
@@ -114,15 +115,6 @@ func (r *Request) method() string {
 		return http.MethodGet
 	}
 	return r.Method
-}
-
-// hostname returns a Host header in lower case, without its port and without a final
-// dot.
-func hostname(host string) string {
-	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
-		host = host[:colon]
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // Identity says how the api_key and the ip of requests are read. The zero value reads

@@ -172,14 +172,6 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-func TestHostHasNoPort(t *testing.T) {
-	for host, want := range map[string]string{"a.example": "a.example", "a.example:80": "a.example", "[::1]:80": "[::1]", "[::1]": "[::1]", "": "", ":80": ""} {
-		if got := hostname(host); got != want {
-			t.Errorf("%q: %q; want %q", host, got, want)
-		}
-	}
-}
-
 // FuzzQuery compares query with the standard library.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"", "key=1", "k%65y=1&key=2", "key=%zz&key=3", "key;=1&key", "a=b=c&key=x=y", "key=a+b", "k+y=1"} {

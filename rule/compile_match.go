@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 	"strings"
 
+	"github.com/stintdev/stint/internal/hostname"
 	"github.com/stintdev/stint/internal/urlpath"
 )
 
@@ -91,9 +92,8 @@ func (c *compiler) compileHost(t located) string {
 	if t.text == "" {
 		return ""
 	}
-	host := normalHost(t.text)
-	name := strings.TrimPrefix(host, "*.")
-	if name == "" || len(name) > 255 || strings.ContainsAny(name, "* @") || strings.Contains(t.text, "/") {
+	host := hostname.Normalize(t.text)
+	if !hostname.IsPattern(host) || strings.Contains(t.text, "/") {
 		c.mistake(t.at, fmt.Sprintf("host: %.80q is not a host name", t.text), "write it as api.example.com, or *.example.com for every name below it")
 	}
 	return host

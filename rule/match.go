@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/stintdev/stint/internal/hostname"
 )
 
 // conditions are the match conditions of a rule. Every condition that is set
@@ -51,7 +53,7 @@ func (c *conditions) match(q *request) bool {
 		}
 	}
 	if c.host != "" {
-		if host, ok := q.get(slotHost); !ok || !matchHost(c.host, host) {
+		if host, ok := q.get(slotHost); !ok || !hostname.Match(c.host, host) {
 			return false
 		}
 	}
@@ -84,11 +86,4 @@ func (c *conditions) match(q *request) bool {
 func hasPathPrefix(path, prefix string) bool {
 	return strings.HasPrefix(path, prefix) ||
 		len(path)+1 == len(prefix) && prefix[len(path)] == '/' && strings.HasPrefix(prefix, path)
-}
-
-func matchHost(pattern, host string) bool {
-	if suffix, wild := strings.CutPrefix(pattern, "*"); wild {
-		return strings.HasSuffix(host, suffix)
-	}
-	return host == pattern
 }

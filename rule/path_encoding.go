@@ -48,6 +48,27 @@ func (s *Set) WithPathEncoding(e PathEncoding) *Set {
 	}
 }
 
+// Form returns the form of the path of a URL that rules compare, for a program that
+// chooses by the path what a rule protects: a path must not lead to an application by a
+// spelling that its rule does not match. An error says that servers read the path
+// differently; refuse such a request.
+func (e PathEncoding) Form(path string) (string, error) {
+	if e == PathReject {
+		if err := urlpath.Check(path); err != nil {
+			return "", err
+		}
+	}
+	return e.read(path)
+}
+
+// read is Form for a path that a request may have.
+func (e PathEncoding) read(path string) (string, error) {
+	if e == PathKeep {
+		return urlpath.Normalize(path), nil
+	}
+	return urlpath.Decode(path)
+}
+
 // checkPath refuses, under PathReject, a path that servers read in different ways.
 func (q *request) checkPath() error {
 	if q.set.pathEncoding != PathReject {

@@ -60,6 +60,21 @@ func onlyMatch(t *testing.T, s *Set, path string) string {
 	return o.Hits[0].Rule.ID
 }
 
+func TestFormIsThePathThatRulesCompare(t *testing.T) {
+	for path, want := range map[string][3]string{ // decode, keep, reject; empty: refused
+		"/v1//orders/":   {"/v1/orders", "/v1/orders", "/v1/orders"},
+		"/v1%2Forders":   {"/v1/orders", "/v1%2Forders", ""},
+		"/v1/orders;a=1": {"/v1/orders", "/v1/orders;a=1", ""},
+		"/a/..;/../b":    {"", "/a/b", ""},
+	} {
+		for e := PathDecode; e <= PathReject; e++ {
+			if got, err := e.Form(path); got != want[e] || (err != nil) != (want[e] == "") {
+				t.Errorf("%v %s: %q, %v; want %q", e, path, got, err, want[e])
+			}
+		}
+	}
+}
+
 func TestAmbiguousPathOfARuleIsAMistake(t *testing.T) {
 	for _, field := range []string{"path", "path_prefix"} {
 		_, err := Parse(File{"r.yaml", []byte("rules: [{id: r, limit: 10/s, match: {" + field + ": /a/..;/../b}}]")})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/hostname"
 	"github.com/stintdev/stint/internal/urlpath"
 )
 
@@ -93,10 +94,7 @@ func (q *request) normal(s slot, text string) (string, error) {
 	case slotIP:
 		return q.normalIP(text)
 	case slotPath:
-		if q.set.pathEncoding == PathKeep {
-			return urlpath.Normalize(text), nil
-		}
-		form, err := urlpath.Decode(text)
+		form, err := q.set.pathEncoding.read(text)
 		if err != nil {
 			return "", &stint.Error{Code: stint.CodeInvalid, Problem: "path: " + err.Error(), Mend: "send them unencoded"}
 		}
@@ -115,7 +113,7 @@ func formOf(s slot, text string) string {
 		}
 		return urlpath.Normalize(text)
 	case slotHost:
-		return normalHost(text)
+		return hostname.Normalize(text)
 	case slotMethod:
 		return strings.ToUpper(text)
 	}
@@ -160,15 +158,6 @@ func (q *request) fail(err error) {
 	if q.err == nil {
 		q.err = err
 	}
-}
-
-// normalHost returns the host name in lower case, without the port and the
-// final dot.
-func normalHost(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") && (host[0] == '[' || strings.Count(host, ":") == 1) {
-		host = host[:i]
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // tierOf returns the index of the request's declared tier, or noTier. The tier
