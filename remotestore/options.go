@@ -166,7 +166,8 @@ func (o *Options) readQuery(query string) error {
 		return nil
 	}
 	o.TLS.ServerName = values.Get("tls_server_name")
-	if o.files, err = secret.OpenClientTLS(values.Get("tls_ca"), values.Get("tls_cert"), values.Get("tls_key")); err != nil {
+	files := secret.ClientFiles{Prefix: "tls_", CA: values.Get("tls_ca"), Cert: values.Get("tls_cert"), Key: values.Get("tls_key")}
+	if o.files, err = secret.OpenClientTLS(files); err != nil {
 		return wrongURL(err.Error(), "name files in PEM form, a certificate together with its key")
 	}
 	o.TLS = o.files.Apply(o.TLS)

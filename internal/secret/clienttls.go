@@ -15,6 +15,16 @@ type ClientTLS struct {
 	*Files
 
 	current atomic.Pointer[clientTLS]
+	changed func() // guarded by Files.mu; may be nil
+}
+
+// ClientFiles names the PEM files of a [ClientTLS]. An empty CA, or an empty Cert and
+// Key, omits that part.
+type ClientFiles struct {
+	CA, Cert, Key string
+	// Prefix comes before ca, cert and key in the names of the settings, which errors and
+	// log lines begin with: "tls_" for parameters of a URL.
+	Prefix string
 }
 
 type clientTLS struct {
@@ -22,26 +32,25 @@ type clientTLS struct {
 	certificates []tls.Certificate // empty: no client certificate
 }
 
-// OpenClientTLS reads the PEM files of a URL's parameters tls_ca, tls_cert and tls_key.
-// An empty ca, or an empty cert and key, omits that part; without both the result is nil.
-// Errors name the parameter.
-func OpenClientTLS(ca, cert, key string) (*ClientTLS, error) {
+// OpenClientTLS reads the files. Without any the result is nil. Errors name the setting.
+func OpenClientTLS(f ClientFiles) (*ClientTLS, error) {
 	var names, paths []string
-	if ca != "" {
-		names, paths = append(names, "tls_ca"), append(paths, ca)
+	if f.CA != "" {
+		names, paths = append(names, f.Prefix+"ca"), append(paths, f.CA)
 	}
-	if cert != "" || key != "" {
-		names, paths = append(names, "tls_cert and tls_key"), append(paths, cert, key)
+	pair := f.Prefix + "cert and " + f.Prefix + "key"
+	if f.Cert != "" || f.Key != "" {
+		names, paths = append(names, pair), append(paths, f.Cert, f.Key)
 	}
 	switch {
 	case paths == nil:
 		return nil, nil //nolint:nilnil // there is nothing to read
-	case (cert == "") != (key == ""):
-		return nil, errors.New("tls_cert and tls_key: only one of them is given (give both, or neither)")
+	case (f.Cert == "") != (f.Key == ""):
+		return nil, errors.New(pair + ": only one of them is given (give both, or neither)")
 	}
 	t := &ClientTLS{}
 	var err error
-	t.Files, err = Open(strings.Join(names, ", "), paths, func(contents [][]byte) error { return t.use(contents, ca != "") })
+	t.Files, err = Open(strings.Join(names, ", "), paths, func(contents [][]byte) error { return t.use(contents, f.CA != "") })
 	if err != nil {
 		return nil, err
 	}
@@ -65,16 +74,39 @@ func (t *ClientTLS) use(contents [][]byte, authorities bool) error {
 		read.certificates = []tls.Certificate{pair}
 	}
 	t.current.Store(read)
+	if t.changed != nil {
+		t.changed()
+	}
 	return nil
 }
 
-// Apply returns the configuration for a new connection: base, with the contents of the
-// files. It reads the files again if they have changed.
+// OnChange sets the function to call after new contents are in force, for a client that
+// keeps connections with the old ones. The function may call [ClientTLS.Config], and must
+// not read the files again. A nil *ClientTLS never changes.
+func (t *ClientTLS) OnChange(changed func()) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = changed
+}
+
+// Apply returns the configuration for a new connection, as Config does. It first reads the
+// files again if they have changed.
 func (t *ClientTLS) Apply(base *tls.Config) *tls.Config {
 	if t == nil || base == nil {
 		return base
 	}
 	t.Refresh()
+	return t.Config(base)
+}
+
+// Config returns base with the contents of the files that are in force.
+func (t *ClientTLS) Config(base *tls.Config) *tls.Config {
+	if t == nil || base == nil {
+		return base
+	}
 	now := t.current.Load()
 	config := base.Clone()
 	if now.authorities != nil {

@@ -158,8 +158,9 @@ func TestFilesThatBelongTogether(t *testing.T) {
 
 func TestNoFilesApplyNothing(t *testing.T) {
 	base := &tls.Config{MinVersion: tls.VersionTLS12}
-	none, err := OpenClientTLS("", "", "")
-	if err != nil || none.Apply(base) != base {
+	none, err := OpenClientTLS(ClientFiles{})
+	none.OnChange(func() { t.Error("changed") })
+	if err != nil || none.Apply(base) != base || none.Config(base) != base {
 		t.Errorf("%v, %v", none, err)
 	}
 }
