@@ -83,7 +83,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/httpapi":     {[]string{".", "cmd/stint/internal/decide", "httplimit", "internal/boundedcache", "internal/httpfield", "internal/secret", "internal/suggest", "rule"}, "it reads and writes HTTP; package decide makes the decisions, and it knows no other surface"},
 	"cmd/stint/internal/resp":        {[]string{".", "cmd/stint/internal/decide", "internal/boundedcache", "internal/secret"}, "it reads and writes the Redis protocol; package decide makes the decisions"},
 	"api/…":                          {nil, "whoever speaks the protocol needs nothing else of ours"},
-	"cmd/stint/internal/gateway":     {[]string{"resilience/adaptive"}, "it forwards requests; the code around it decides which ones, and its own answers do not count as load"},
+	"cmd/stint/internal/gateway":     {[]string{"resilience/adaptive", "internal/hostname", "internal/secret", "internal/urlpath"}, "it forwards requests; the code around it decides which ones, and its own answers do not count as load"},
 	"cmd/stint/internal/grpcapi":     {[]string{".", "cmd/stint/internal/decide", "internal/boundedcache", "rule", "api/…", "internal/secret"}, "it reads and writes messages; package decide makes the decisions, and its caller says which clients are allowed"},
 	"cmd/stint/internal/impact":      {[]string{".", "rule"}, "it decides again what others have decided"},
 	"cmd/stint/internal/penalty":     {[]string{".", "storekit", "rule"}, "it punishes over any store, so it knows none"},

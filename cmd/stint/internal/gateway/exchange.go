@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type exchange struct {
 	saved http.Header // header fields of the response before the upstream's answer
 	id    string
 	route *route
+	path  *url.URL  // the path that the group gets; nil: that of the client
 	at    *upstream // the upstream that serves the request; nil before one is chosen
 	body  *upload   // nil without a body
 }
@@ -52,6 +54,7 @@ func (x *exchange) finish() {
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	x.restore(res.Header)
+	x.route.response.apply(res.Header, res.Trailer)
 	x.answerEarly()
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // HTTP/1.1 allows trailers only after a chunked body

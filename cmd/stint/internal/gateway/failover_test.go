@@ -155,7 +155,7 @@ func TestConnectionThatWasThereIsNoFailedDial(t *testing.T) {
 	target, asked := rude(t, "")
 	target.Host = net.JoinHostPort("two.example", target.Port())
 	g := newGateway(t, toServers(target, target))
-	g.groups[0].wire.standard.DialContext = firstAddressFails(target.Port())
+	g.groups[0].wire.Load().standard.DialContext = firstAddressFails(target.Port())
 	if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusBadGateway || asked.Load() != 1 {
 		t.Errorf("got %d after %d requests, want 502 after one", w.Code, asked.Load())
 	}

@@ -111,13 +111,18 @@ func setOrDrop(h http.Header, name, value string) {
 // including those that Connection names, have been removed before, so a client cannot
 // remove a field set here.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
+	x := exchangeOf(p.In)
+	if x.path != nil {
+		p.Out.URL.Path, p.Out.URL.RawPath = x.path.Path, x.path.RawPath
+	}
 	p.Out.Host = p.In.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: no rule reads it
-	p.Out.Header.Set(requestIDHeader, exchangeOf(p.In).id)
+	p.Out.Header.Set(requestIDHeader, x.id)
 	g.setForwarded(p.In, p.Out.Header)
 	setTrace(p.In.Header, p.Out.Header)
 	keepWebSocket(p)
 	passTrailers(p)
+	x.route.request.apply(p.Out.Header, p.Out.Trailer)
 }
 
 // keepWebSocket drops upgrades to any protocol other than WebSocket: an upstream that

@@ -24,9 +24,11 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"time"
 )
 
@@ -44,7 +46,10 @@ type Gateway struct {
 // check of [Gateway.Run] fails. An error names the invalid option.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{options: o.setDefaults(), now: time.Now}
-	for _, options := range o.Groups {
+	for i, options := range o.Groups {
+		if slices.ContainsFunc(o.Groups[:i], func(other GroupOptions) bool { return other.Name == options.Name }) {
+			return nil, fmt.Errorf("gateway: two groups have the name %q (give each its own)", options.Name)
+		}
 		gr, err := newGroup(options)
 		if err != nil {
 			return nil, err
@@ -52,7 +57,7 @@ func New(o Options) (*Gateway, error) {
 		g.groups = append(g.groups, gr)
 	}
 	var err error
-	if g.routes, err = newRoutes(o.Routes, g.groups); err != nil {
+	if g.routes, err = newRoutes(&g.options, g.groups); err != nil {
 		return nil, err
 	}
 	g.check = g.checkUpstream
@@ -78,14 +83,13 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(w, r)
 	defer x.finish()
-	if problem := refuse(r); problem != nil {
+	problem := refuse(r)
+	if problem == nil {
+		problem = x.findRoute(g.routes, r)
+	}
+	if problem != nil {
 		x.restore(nil)
 		problem.write(w, x.id)
-		return
-	}
-	if x.route = g.routes.find(r); x.route == nil {
-		x.restore(nil)
-		noRoute().write(w, x.id)
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
@@ -96,7 +100,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // CloseIdleConnections closes the upstream connections that serve no request.
 func (g *Gateway) CloseIdleConnections() {
 	for _, gr := range g.groups {
-		gr.wire.standard.CloseIdleConnections()
-		gr.wire.http2.CloseIdleConnections()
+		gr.wire.Load().closeIdle()
 	}
 }

@@ -12,8 +12,8 @@ import (
 type group struct {
 	options   GroupOptions
 	upstreams []*upstream
-	wire      transports
-	turns     atomic.Uint64 // number of upstream choices so far
+	wire      atomic.Pointer[transports]
+	turn      atomic.Int64 // virtual time: the turn that was taken last
 }
 
 func newGroup(o GroupOptions) (*group, error) {
@@ -21,7 +21,7 @@ func newGroup(o GroupOptions) (*group, error) {
 	if err := validateHealthPath(o.HealthPath); err != nil {
 		return nil, err
 	}
-	gr := &group{options: o, wire: newTransports(&o)}
+	gr := &group{options: o}
 	for i := range o.Servers {
 		u, err := newUpstream(gr, &o.Servers[i])
 		if err != nil {
@@ -32,11 +32,20 @@ func newGroup(o GroupOptions) (*group, error) {
 	if len(gr.upstreams) == 0 {
 		return nil, fmt.Errorf("gateway: group %q has no upstream (give at least one URL such as http://127.0.0.1:9000)", o.Name)
 	}
+	gr.wire.Store(newTransports(&gr.options))
+	o.Files.OnChange(gr.renewConnections)
 	return gr, nil
 }
 
-// choose returns the upstream with the fewest requests in flight among those that are up
-// and not yet tried, or nil, and the count of its failures. Ties go round robin.
+// renewConnections has later requests dial new connections, with the certificates that are
+// now in force. Connections in use serve their requests to the end.
+func (gr *group) renewConnections() {
+	old := gr.wire.Swap(newTransports(&gr.options))
+	old.closeIdle()
+}
+
+// choose returns the upstream with the fewest requests in flight per weight among those
+// that are up and not yet tried, or nil, and the count of its failures. Ties go in turns.
 func (gr *group) choose(now time.Time, tried []*upstream) (*upstream, int) {
 	for {
 		best := gr.leastBusy(now, tried)
@@ -59,14 +68,28 @@ func (gr *group) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
 		}
 	}
 	if best != nil {
-		best.turn.Store(gr.turns.Add(1))
+		gr.took(best)
 	}
 	return best
 }
 
-// chooseDown returns the upstream with the fewest requests in flight among those not
-// yet tried, up or down. It returns nil if that upstream has maxTrials trials. The caller
-// ends the trial by subtracting it from trials.
+// turnLength is the virtual time between two turns of an upstream of weight 1.
+const turnLength = maxWeight * maxWeight
+
+// took sets the next turn of an upstream that was chosen. Turns break ties, so that idle
+// upstreams share requests by their weights: the greater the weight, the sooner the next
+// turn. Turns in the past are forgotten: the turns of an upstream that is down are shared
+// by the others, and it gets no more than its share when it is back. Concurrent choices
+// may take the same turn, which the count of requests in flight corrects.
+func (gr *group) took(u *upstream) {
+	turn := max(u.turn.Load(), gr.turn.Load())
+	gr.turn.Store(turn)
+	u.turn.Store(turn + turnLength/u.weight)
+}
+
+// chooseDown returns the upstream with the fewest requests in flight per weight among
+// those not yet tried, up or down. It returns nil if that upstream has maxTrials trials.
+// The caller ends the trial by subtracting it from trials.
 //
 // When every upstream is considered down, that information may be out of date. Trying one
 // costs a dial; waiting for the next check would cost all requests until then.
@@ -83,7 +106,7 @@ func (gr *group) chooseDown(tried []*upstream) (best *upstream) {
 		best.trials.Add(-1)
 		return nil
 	}
-	best.turn.Store(gr.turns.Add(1))
+	gr.took(best)
 	return best
 }
 

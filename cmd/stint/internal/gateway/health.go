@@ -190,7 +190,7 @@ func (g *Gateway) checkUpstream(ctx context.Context, u *upstream) error {
 	}
 	r.Header.Set("User-Agent", "stint-health")
 	(&httputil.ProxyRequest{Out: r}).SetURL(u.target)
-	res, err := u.group.wire.of(u, r).RoundTrip(r)
+	res, err := u.group.wire.Load().of(u, r).RoundTrip(r)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (u *upstream) connect(ctx context.Context) error {
 	if port == "" {
 		port = u.target.Scheme // net knows http and https
 	}
-	conn, err := u.group.wire.standard.DialContext(ctx, "tcp", net.JoinHostPort(u.target.Hostname(), port))
+	conn, err := u.group.wire.Load().standard.DialContext(ctx, "tcp", net.JoinHostPort(u.target.Hostname(), port))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,9 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/internal/urlpath"
 )
 
 // Options configures a [Gateway]. All but Groups have useful zero values.
@@ -14,9 +17,17 @@ type Options struct {
 	// Groups are the groups of upstreams, at least one. Their names are unique.
 	Groups []GroupOptions
 
-	// Routes say which group serves a request. If empty, the first group serves every
-	// request.
+	// Routes say which group serves a request: the most specific route that matches. An
+	// exact host is more specific than a wildcard, which is more specific than no host;
+	// among equal hosts, the longer path prefix is. A request that no route matches is
+	// answered with 404. If empty, the first group serves every request.
 	Routes []RouteOptions
+
+	// PathForm returns the form of an escaped path that routes match, or an error for a
+	// path that servers read differently, which is then refused. It must be the form that
+	// rules compare. Otherwise a client could reach a route by a spelling of a path that
+	// the rules of that route do not match. Defaults to [urlpath.Decode].
+	PathForm func(path string) (string, error)
 
 	// Trusted are the addresses of proxies in front of the gateway, whose X-Forwarded-*
 	// and Forwarded fields are continued. The fields of any other peer are dropped.
@@ -27,13 +38,41 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// RouteOptions describes a route.
+// RouteOptions describes a route: the requests that it matches, the group that serves
+// them, and how they are changed on the way. Rules decide before that, and see the request
+// of the client.
 type RouteOptions struct {
-	// Name identifies the route in metrics and logs. Defaults to the host and the path
-	// prefix.
+	// Name identifies the route in metrics and logs. It is unique. Defaults to the host
+	// and the path prefix.
 	Name string
+
+	// Host is a host name, or "*.example.com" for every name below example.com. If empty,
+	// the route matches every host, and requests without one.
+	Host string
+
+	// PathPrefix is compared as in rules: as plain text, except that /v1/ also matches
+	// /v1. It begins with a slash. Defaults to "/".
+	PathPrefix string
+
 	// Group is the name of the group that serves the requests.
 	Group string
+
+	// StripPrefix is removed from the beginning of the path; then AddPrefix is put in
+	// front of it. StripPrefix is a part of PathPrefix that ends with a whole segment. A
+	// path that reaches the route only by dot segments or escapes does not begin with
+	// StripPrefix as written, and is refused.
+	StripPrefix, AddPrefix string
+
+	// RequestHeaders changes the header of requests to the group, and ResponseHeaders that
+	// of its responses. The gateway's own answers are not changed.
+	RequestHeaders, ResponseHeaders HeaderOptions
+}
+
+// HeaderOptions changes header fields. Neither list may have a field that belongs to one
+// connection, identifies the client, or is written by the gateway itself.
+type HeaderOptions struct {
+	Remove []string
+	Set    map[string]string // replaces all values of a field
 }
 
 // GroupOptions describes a group of upstreams that serve the same requests. All but
@@ -70,9 +109,14 @@ type GroupOptions struct {
 	// they are closed after 90 s. Defaults to 128.
 	MaxIdlePerUpstream int
 
-	// TLS configures connections to https upstreams: roots and client certificates. Nil
-	// uses the roots of the system.
+	// TLS configures connections to https upstreams: roots, client certificates, and the
+	// name that certificates of upstreams must have. Nil uses the roots of the system and
+	// the host of the URL.
 	TLS *tls.Config
+
+	// Files, if not nil, has roots and a client certificate that take precedence over
+	// those of TLS. When they change, later requests use new connections.
+	Files *secret.ClientTLS
 }
 
 // ServerOptions describes one upstream.
@@ -82,6 +126,11 @@ type ServerOptions struct {
 	// HTTP/1.1 as negotiated, and h2c is HTTP/2 without TLS. Proxies from the environment
 	// are not used.
 	URL *url.URL
+
+	// Weight is the share of requests that the upstream gets, relative to the other
+	// upstreams of its group: one of weight 3 has three times as many requests in flight
+	// as one of weight 1. Defaults to 1, at most 1000.
+	Weight int
 }
 
 // HostPolicy selects the Host of requests to an upstream. X-Forwarded-Host always carries
@@ -98,6 +147,9 @@ const (
 )
 
 func (o Options) setDefaults() Options {
+	if o.PathForm == nil {
+		o.PathForm = urlpath.Decode
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -27,7 +27,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 		}
 		x.moveTo(u)
 		a := &attempt{}
-		res, err := gr.wire.of(u, r).RoundTrip(a.request(r, u))
+		res, err := gr.wire.Load().of(u, r).RoundTrip(a.request(r, u))
 		if err == nil || a.reached.Load() {
 			g.reached(u)
 			return res, err
@@ -52,7 +52,7 @@ func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.
 	defer u.trials.Add(-1)
 	exchangeOf(r).moveTo(u)
 	a := &attempt{}
-	res, err := gr.wire.of(u, r).RoundTrip(a.request(r, u))
+	res, err := gr.wire.Load().of(u, r).RoundTrip(a.request(r, u))
 	switch {
 	case err == nil || a.reached.Load():
 		g.reached(u)

@@ -1,40 +1,147 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+
+	"github.com/stintdev/stint/internal/hostname"
 )
+
+// maxRoutes bounds the routes that a request is compared with.
+const maxRoutes = 1000
 
 // route leads requests to a group of upstreams.
 type route struct {
-	options RouteOptions
-	group   *group
+	name     string
+	host     string // normalized; empty: every host
+	prefix   string // of the path, in the form of Options.PathForm; may end with a slash
+	group    *group
+	strip    string // without a final slash
+	add      string // without a final slash
+	request  headerEdit
+	response headerEdit
 }
 
 // routes finds the route of a request.
 type routes struct {
-	all []*route // most specific first
+	all  []*route // most specific first
+	only *route   // the single route, if it matches every request; else nil
+	form func(path string) (string, error)
 }
 
-func newRoutes(all []RouteOptions, groups []*group) (*routes, error) {
-	if len(groups) == 0 {
+func newRoutes(o *Options, groups []*group) (*routes, error) {
+	all := o.Routes
+	switch {
+	case len(groups) == 0:
 		return nil, errors.New("gateway: no upstream (give at least one group of servers)")
-	}
-	if len(all) == 0 {
+	case len(all) == 0:
 		all = []RouteOptions{{Name: "default", Group: groups[0].options.Name}}
+	case len(all) > maxRoutes:
+		return nil, fmt.Errorf("gateway: %d routes (use at most %d)", len(all), maxRoutes)
 	}
-	t := &routes{}
-	for _, o := range all {
-		i := slices.IndexFunc(groups, func(gr *group) bool { return gr.options.Name == o.Group })
-		if i < 0 {
-			return nil, fmt.Errorf("gateway: route %q: there is no group %q", o.Name, o.Group)
+	t := &routes{form: o.PathForm}
+	for i := range all {
+		one, err := newRoute(&all[i], groups, o.PathForm)
+		if err != nil {
+			return nil, err
 		}
-		t.all = append(t.all, &route{options: o, group: groups[i]})
+		if err := t.add(one); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(t.all, moreSpecific)
+	if one := t.all[0]; len(t.all) == 1 && one.host == "" && one.prefix == "/" {
+		t.only = one
 	}
 	return t, nil
 }
 
-// find returns the most specific route that matches, or nil.
-func (t *routes) find(*http.Request) *route { return t.all[0] }
+func newRoute(o *RouteOptions, groups []*group, form func(string) (string, error)) (*route, error) {
+	if err := o.Check(form); err != nil {
+		return nil, fmt.Errorf("gateway: route %q: %w", o.name(), err)
+	}
+	i := slices.IndexFunc(groups, func(gr *group) bool { return gr.options.Name == o.Group })
+	if i < 0 {
+		return nil, fmt.Errorf("gateway: route %q: there is no group %q (use one of the groups)", o.name(), o.Group)
+	}
+	return &route{
+		name: o.name(), host: hostname.Normalize(o.Host), prefix: cmp.Or(o.PathPrefix, "/"), group: groups[i],
+		strip: strings.TrimSuffix(o.StripPrefix, "/"), add: strings.TrimSuffix(o.AddPrefix, "/"),
+		request: newHeaderEdit(&o.RequestHeaders), response: newHeaderEdit(&o.ResponseHeaders),
+	}, nil
+}
+
+func (o *RouteOptions) name() string { return cmp.Or(o.Name, o.Host+cmp.Or(o.PathPrefix, "/")) }
+
+// add refuses a route that an earlier one would hide, and a name that two routes would
+// share in metrics.
+func (t *routes) add(one *route) error {
+	for _, other := range t.all {
+		switch {
+		case other.host == one.host && other.prefix == one.prefix:
+			return fmt.Errorf("gateway: route %q matches what route %q matches (remove one)", one.name, other.name)
+		case other.name == one.name:
+			return fmt.Errorf("gateway: two routes have the name %q (give each its own)", one.name)
+		}
+	}
+	t.all = append(t.all, one)
+	return nil
+}
+
+// moreSpecific orders routes so that the first one that matches is the most specific. Of
+// two wildcards that match one host, the longer is the more specific.
+func moreSpecific(a, b *route) int {
+	return cmp.Or(
+		cmp.Compare(hostKind(a.host), hostKind(b.host)),
+		cmp.Compare(len(b.host), len(a.host)),
+		cmp.Compare(a.host, b.host),
+		cmp.Compare(len(b.prefix), len(a.prefix)),
+	)
+}
+
+func hostKind(host string) int {
+	switch {
+	case host == "":
+		return 2
+	case host[0] == '*':
+		return 1
+	}
+	return 0
+}
+
+// find returns the most specific route of a request and, unless every request has the same
+// route, the form of its path. It returns the answer to a request without a route.
+func (t *routes) find(r *http.Request) (_ *route, path string, _ *failure) {
+	if t.only != nil {
+		return t.only, "", nil
+	}
+	path, err := t.form(r.URL.EscapedPath())
+	if err != nil {
+		return nil, "", ambiguousPath(err)
+	}
+	host := hostname.Normalize(r.Host)
+	for _, one := range t.all {
+		if one.matches(host, path) {
+			return one, path, nil
+		}
+	}
+	return nil, "", &failure{http.StatusNotFound, "NO_ROUTE", "No route leads to this host and path", 0}
+}
+
+func ambiguousPath(err error) *failure {
+	return &failure{http.StatusBadRequest, "BAD_PATH", "The path can be read in several ways: " + err.Error(), 0}
+}
+
+func (t *route) matches(host, path string) bool {
+	return (t.host == "" || hostname.Match(t.host, host)) && hasPrefix(path, t.prefix)
+}
+
+// hasPrefix compares as rules do: the prefix /v1/ also matches the path /v1, which is the
+// form of /v1/.
+func hasPrefix(path, prefix string) bool {
+	return strings.HasPrefix(path, prefix) || len(path)+1 == len(prefix) && path == prefix[:len(path)] && prefix[len(path)] == '/'
+}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -22,18 +23,18 @@ type transports struct {
 	http2    *http.Transport // HTTP/2 without TLS
 }
 
-func newTransports(o *GroupOptions) transports {
+func newTransports(o *GroupOptions) *transports {
 	var h1, h2c http.Protocols
 	h1.SetHTTP1(true)
 	h1.SetHTTP2(true)
 	h2c.SetUnencryptedHTTP2(true)
-	return transports{standard: newTransport(o, &h1), http2: newTransport(o, &h2c)}
+	return &transports{standard: newTransport(o, &h1), http2: newTransport(o, &h2c)}
 }
 
 func newTransport(o *GroupOptions, protocols *http.Protocols) *http.Transport {
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: o.DialTimeout}).DialContext,
-		TLSClientConfig:        o.TLS.Clone(),
+		TLSClientConfig:        o.clientTLS(),
 		TLSHandshakeTimeout:    o.TLSHandshakeTimeout,
 		ResponseHeaderTimeout:  o.ResponseHeaderTimeout,
 		ExpectContinueTimeout:  expectTimeout,
@@ -44,6 +45,20 @@ func newTransport(o *GroupOptions, protocols *http.Protocols) *http.Transport {
 		Protocols:              protocols,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
+}
+
+// clientTLS returns the TLS configuration of new connections.
+func (o *GroupOptions) clientTLS() *tls.Config {
+	base := o.TLS.Clone()
+	if base == nil && o.Files != nil {
+		base = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return o.Files.Config(base)
+}
+
+func (t *transports) closeIdle() {
+	t.standard.CloseIdleConnections()
+	t.http2.CloseIdleConnections()
 }
 
 // of returns the transport for a request. HTTP/2 has no Upgrade, so WebSocket requests to

@@ -14,11 +14,15 @@ type upstream struct {
 	http2        bool     // without TLS: the scheme h2c
 	upstreamHost bool     // send the target's own host
 	inFlight     atomic.Int64
-	turn         atomic.Uint64 // turn of its group at which it was chosen last
+	weight       int64
+	turn         atomic.Int64 // virtual time of its next turn; see group.took
 	health       health
 	trials       atomic.Int64  // requests in flight that were sent although it is down
 	checkDue     chan struct{} // requests an immediate check
 }
+
+// maxWeight bounds the weight of an upstream.
+const maxWeight = 1000
 
 // maxTrials bounds the requests that try an upstream that is down: an unanswered dial
 // holds each of them for the dial timeout.
@@ -29,7 +33,10 @@ func newUpstream(gr *group, o *ServerOptions) (*upstream, error) {
 	if err := validateUpstream(target); err != nil {
 		return nil, err
 	}
-	u := &upstream{group: gr, target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
+	if o.Weight < 0 || o.Weight > maxWeight {
+		return nil, fmt.Errorf("gateway: upstream %q: weight %d is out of range (use 1 to %d)", target.Host, o.Weight, maxWeight)
+	}
+	u := &upstream{group: gr, weight: max(1, int64(o.Weight)), target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
 	u.checkDue = make(chan struct{}, 1)
 	u.name = target.Scheme + "://" + target.Host
 	host := gr.options.Host
@@ -59,10 +66,10 @@ func validateUpstream(target *url.URL) error {
 	return nil
 }
 
-// before prefers the upstream with fewer requests in flight and, on a tie, the one chosen
-// longer ago. The turns of an upstream that is down are thus shared evenly by the others.
+// before prefers the upstream with fewer requests in flight per weight and, on a tie, the
+// one whose turn is earlier.
 func (u *upstream) before(other *upstream) bool {
-	mine, others := u.inFlight.Load(), other.inFlight.Load()
+	mine, others := u.inFlight.Load()*other.weight, other.inFlight.Load()*u.weight
 	return mine < others || mine == others && u.turn.Load() < other.turn.Load()
 }
 

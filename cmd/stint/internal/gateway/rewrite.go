@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// findRoute sets the route of the exchange and, if the route changes paths, the path that
+// the group gets. It returns the answer to a request that cannot be routed, or nil.
+func (x *exchange) findRoute(all *routes, r *http.Request) (problem *failure) {
+	var form string
+	if x.route, form, problem = all.find(r); problem != nil {
+		return problem
+	}
+	if x.route.strip == "" && x.route.add == "" {
+		return nil
+	}
+	escaped, ok := x.route.rewrite(r.URL.EscapedPath(), form, all.form)
+	if !ok {
+		return &failure{http.StatusBadRequest, "BAD_PATH", "The path is not written as its route is; write it without dot segments and escapes", 0}
+	}
+	x.path = &url.URL{RawPath: escaped}
+	x.path.Path, _ = url.PathUnescape(escaped) // made of parts that are valid
+	if climbs(x.path.Path) {
+		return &failure{http.StatusBadRequest, "BAD_PATH", "The path leads above its root", 0}
+	}
+	return nil
+}
+
+// rewrite replaces the stripped prefix of an escaped path by the added one.
+//
+// The group gets the rest of the path as the client wrote it, because a final slash or an
+// escape may matter there. But the prefix cannot simply be cut off: "/v1/../v1/orders" is
+// /v1/orders for the rules and the route, and "/../v1/orders" without its first five
+// characters. So the rest, read on its own, must be what follows the prefix in the form of
+// the whole path. If it is not, rewrite returns false.
+func (t *route) rewrite(escaped, form string, formOf func(string) (string, error)) (string, bool) {
+	rest, ok := strings.CutPrefix(escaped, t.strip)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	if t.strip != "" {
+		restForm, err := formOf(rest)
+		if err != nil || t.strip+strings.TrimSuffix(restForm, "/") != form {
+			return "", false
+		}
+	}
+	if t.add+rest == "" {
+		return "/", true
+	}
+	return t.add + rest, true
+}
