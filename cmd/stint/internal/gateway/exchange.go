@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -17,16 +18,19 @@ type exchange struct {
 	w     http.ResponseWriter
 	saved http.Header // header fields of the response before the upstream's answer
 	id    string
-	route *route
-	path  *url.URL  // the path that the group gets; nil: that of the client
-	at    *upstream // the upstream that serves the request; nil before one is chosen
-	body  *upload   // nil without a body
+
+	started time.Time
+	counted bool // its answer is counted
+	route   *route
+	path    *url.URL  // the path that the group gets; nil: that of the client
+	at      *upstream // the upstream that serves the request; nil before one is chosen
+	body    *upload   // nil without a body
 }
 
 // newExchange removes the header fields that others have written into the response, so
-// that informational responses neither carry nor overwrite them. putBack restores them.
+// that informational responses neither carry nor overwrite them. restore puts them back.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{w: w, saved: w.Header().Clone(), id: requestID(r.Header)}
+	x := &exchange{w: w, saved: w.Header().Clone(), id: requestID(r.Header), started: time.Now()}
 	clear(w.Header())
 	return x
 }
@@ -54,6 +58,7 @@ func (x *exchange) finish() {
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	x.restore(res.Header)
+	x.answered(&x.route.metrics, res.StatusCode)
 	x.route.response.apply(res.Header, res.Trailer)
 	x.answerEarly()
 	if len(res.Trailer) > 0 {

@@ -55,6 +55,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
 	x.restore(nil)
 	f := g.failureOf(r, err)
+	x.failed(r, f, err)
 	g.logFailure(r, x, f, err)
 	f.write(w, x.id)
 }
@@ -112,11 +113,6 @@ func refuse(r *http.Request) *failure {
 		return &failure{http.StatusBadRequest, "BAD_PATH", "The path leads above its root", 0}
 	}
 	return nil
-}
-
-// noRoute returns the answer to a request that no route matches.
-func noRoute() *failure {
-	return &failure{http.StatusNotFound, "NO_ROUTE", "No route leads to this host and path", 0}
 }
 
 // climbs reports whether dot segments lead above the root, and so out of the path of an

@@ -37,6 +37,7 @@ type Gateway struct {
 	options Options
 	groups  []*group
 	routes  *routes
+	refused RouteMetrics // of requests without a route
 	proxy   *httputil.ReverseProxy
 	now     func() time.Time
 	check   func(context.Context, *upstream) error
@@ -54,12 +55,14 @@ func New(o Options) (*Gateway, error) {
 		if err != nil {
 			return nil, err
 		}
+		gr.metrics = g.options.GroupMetrics(gr.options.Name)
 		g.groups = append(g.groups, gr)
 	}
 	var err error
 	if g.routes, err = newRoutes(&g.options, g.groups); err != nil {
 		return nil, err
 	}
+	g.refused = g.options.RouteMetrics("")
 	g.check = g.checkUpstream
 	g.proxy = g.newProxy()
 	return g, nil
@@ -82,13 +85,14 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 // connection too, which is the only way to signal a truncated response.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(w, r)
-	defer x.finish()
+	defer x.end()
 	problem := refuse(r)
 	if problem == nil {
 		problem = x.findRoute(g.routes, r)
 	}
 	if problem != nil {
 		x.restore(nil)
+		x.answered(&g.refused, problem.status)
 		problem.write(w, x.id)
 		return
 	}

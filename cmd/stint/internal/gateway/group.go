@@ -13,6 +13,7 @@ type group struct {
 	options   GroupOptions
 	upstreams []*upstream
 	wire      atomic.Pointer[transports]
+	metrics   GroupMetrics
 	turn      atomic.Int64 // virtual time: the turn that was taken last
 }
 

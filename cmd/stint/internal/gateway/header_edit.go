@@ -81,7 +81,7 @@ func checkField(name string) error {
 	case !httpguts.ValidHeaderFieldName(name):
 		return fmt.Errorf("%.40q is not a field name (write it as X-Plan)", name)
 	case canonical == "Host":
-		return errors.New("Host is not a field of its own (write host: client or upstream in the upstreams)")
+		return errors.New("field Host is set by the host of the upstreams (write host: client or upstream there)")
 	case ofConnection(canonical):
 		return fmt.Errorf("%s belongs to one connection or body (remove it from the list)", name)
 	case isRateLimit(canonical) || ofGateway(canonical):

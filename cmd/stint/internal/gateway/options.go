@@ -33,6 +33,12 @@ type Options struct {
 	// and Forwarded fields are continued. The fields of any other peer are dropped.
 	Trusted []netip.Prefix
 
+	// RouteMetrics and GroupMetrics return the metrics of the route or the group of a
+	// name. The route of no name has the requests that were refused or matched no route.
+	// Nil counts nothing.
+	RouteMetrics func(route string) RouteMetrics
+	GroupMetrics func(group string) GroupMetrics
+
 	// Logger gets one line per health change and per failed request. Defaults to
 	// discarding.
 	Logger *slog.Logger
@@ -149,6 +155,12 @@ const (
 func (o Options) setDefaults() Options {
 	if o.PathForm == nil {
 		o.PathForm = urlpath.Decode
+	}
+	if o.RouteMetrics == nil {
+		o.RouteMetrics = noRouteMetrics
+	}
+	if o.GroupMetrics == nil {
+		o.GroupMetrics = noGroupMetrics
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

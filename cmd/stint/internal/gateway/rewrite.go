@@ -8,15 +8,16 @@ import (
 
 // findRoute sets the route of the exchange and, if the route changes paths, the path that
 // the group gets. It returns the answer to a request that cannot be routed, or nil.
-func (x *exchange) findRoute(all *routes, r *http.Request) (problem *failure) {
-	var form string
-	if x.route, form, problem = all.find(r); problem != nil {
+func (x *exchange) findRoute(all *routes, r *http.Request) *failure {
+	t, form, problem := all.find(r)
+	if problem != nil {
 		return problem
 	}
-	if x.route.strip == "" && x.route.add == "" {
+	x.begin(t)
+	if t.strip == "" && t.add == "" {
 		return nil
 	}
-	escaped, ok := x.route.rewrite(r.URL.EscapedPath(), form, all.form)
+	escaped, ok := t.rewrite(r.URL.EscapedPath(), form, all.form)
 	if !ok {
 		return &failure{http.StatusBadRequest, "BAD_PATH", "The path is not written as its route is; write it without dot segments and escapes", 0}
 	}

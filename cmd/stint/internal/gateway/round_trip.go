@@ -35,6 +35,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 		if !a.dialFailed.Load() || r.Context().Err() != nil {
 			return nil, err // the request itself or its client is at fault
 		}
+		gr.metrics.Connect.Inc()
 		if u.health.dialFailed(g.now(), failures) {
 			g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", short(err))
 		}
@@ -58,6 +59,7 @@ func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.
 		g.reached(u)
 		u.requestCheck()
 	case a.dialFailed.Load() && r.Context().Err() == nil:
+		gr.metrics.Connect.Inc()
 		err = errAllDown
 	}
 	return res, err

@@ -24,6 +24,7 @@ type route struct {
 	add      string // without a final slash
 	request  headerEdit
 	response headerEdit
+	metrics  RouteMetrics
 }
 
 // routes finds the route of a request.
@@ -45,7 +46,7 @@ func newRoutes(o *Options, groups []*group) (*routes, error) {
 	}
 	t := &routes{form: o.PathForm}
 	for i := range all {
-		one, err := newRoute(&all[i], groups, o.PathForm)
+		one, err := newRoute(&all[i], groups, o)
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +61,8 @@ func newRoutes(o *Options, groups []*group) (*routes, error) {
 	return t, nil
 }
 
-func newRoute(o *RouteOptions, groups []*group, form func(string) (string, error)) (*route, error) {
-	if err := o.Check(form); err != nil {
+func newRoute(o *RouteOptions, groups []*group, common *Options) (*route, error) {
+	if err := o.Check(common.PathForm); err != nil {
 		return nil, fmt.Errorf("gateway: route %q: %w", o.name(), err)
 	}
 	i := slices.IndexFunc(groups, func(gr *group) bool { return gr.options.Name == o.Group })
@@ -72,6 +73,7 @@ func newRoute(o *RouteOptions, groups []*group, form func(string) (string, error
 		name: o.name(), host: hostname.Normalize(o.Host), prefix: cmp.Or(o.PathPrefix, "/"), group: groups[i],
 		strip: strings.TrimSuffix(o.StripPrefix, "/"), add: strings.TrimSuffix(o.AddPrefix, "/"),
 		request: newHeaderEdit(&o.RequestHeaders), response: newHeaderEdit(&o.ResponseHeaders),
+		metrics: common.RouteMetrics(o.name()),
 	}, nil
 }
 

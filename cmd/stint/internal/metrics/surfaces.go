@@ -6,7 +6,6 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
-	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // ObserveDecisions records one call to the store: the durations of its checks and takes,
@@ -57,26 +56,4 @@ func (m *Metrics) EnvoyFiles() func(mistaken int) {
 		}
 		started = true
 	}
-}
-
-// ReadGate shows the requests in flight through the gateway and their limit.
-func (m *Metrics) ReadGate(gate *adaptive.Concurrency) {
-	gauge := func(name, help string, value func(adaptive.Usage) int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(gate.Usage())) })
-	}
-	m.registry.MustRegister(
-		gauge("stint_gateway_limit", "How many requests may be in flight through the gateway now.", func(u adaptive.Usage) int { return u.Limit }),
-		gauge("stint_gateway_in_flight", "Requests in flight through the gateway, except streams that have begun.", func(u adaptive.Usage) int { return u.InFlight }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_gateway_shed_total",
-			Help: "Requests that the gateway answered with 503 because the limit was reached."}, func() float64 { return float64(gate.Usage().Shed) }),
-	)
-}
-
-// ClosedConnections shows the number of connections that the gateway has ended because of
-// denials. It returns the function that counts one.
-func (m *Metrics) ClosedConnections() (closed func()) {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_gateway_connections_closed_total",
-		Help: "Connections to the gateway that were ended because all their requests were denied."})
-	m.registry.MustRegister(c)
-	return c.Inc
 }

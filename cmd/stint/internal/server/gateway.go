@@ -19,6 +19,7 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
 	s.gateway = g
+	s.metrics.ReadGateway(g)
 	m, err := httplimit.New(denials.Decider(s.newRequestDecider(metrics.Gateway)), httplimit.Options{
 		Identity: s.config.identity(),
 		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
@@ -45,7 +46,9 @@ func (s *Server) gatewayOptions() gateway.Options {
 	for _, target := range s.config.Upstreams {
 		group.Servers = append(group.Servers, gateway.ServerOptions{URL: target})
 	}
-	return gateway.Options{Groups: []gateway.GroupOptions{group}, Trusted: s.config.TrustedProxies, Logger: s.log}
+	o := gateway.Options{Groups: []gateway.GroupOptions{group}, PathForm: s.config.PathEncoding.Form, Trusted: s.config.TrustedProxies, Logger: s.log}
+	o.RouteMetrics, o.GroupMetrics = s.metrics.Gateway()
+	return o
 }
 
 // shedding wraps the gateway in a limit on the requests in flight, if one is configured.

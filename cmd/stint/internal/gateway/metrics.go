@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Counter counts events.
+type Counter interface{ Inc() }
+
+// Gauge counts what exists now.
+type Gauge interface {
+	Inc()
+	Dec()
+}
+
+// Histogram records values.
+type Histogram interface{ Observe(float64) }
+
+// RouteMetrics are the metrics of one route.
+type RouteMetrics struct {
+	// Status counts requests by the first digit of the status of their answers, the
+	// gateway's own answers included. The first one counts requests whose client left
+	// before their answer began.
+	Status [6]Counter
+	// Seconds records the time until an answer began.
+	Seconds Histogram
+	// InFlight counts the requests in flight, streams that have begun included.
+	InFlight Gauge
+}
+
+// GroupMetrics count the failures of the upstreams of one group: dials that failed,
+// answers that did not come in time, and connections that broke or were not HTTP before
+// an answer began.
+type GroupMetrics struct{ Connect, Timeout, Broken Counter }
+
+type noMetric struct{}
+
+func (noMetric) Inc()            {}
+func (noMetric) Dec()            {}
+func (noMetric) Observe(float64) {}
+
+func noRouteMetrics(string) RouteMetrics {
+	var n noMetric
+	return RouteMetrics{Status: [6]Counter{n, n, n, n, n, n}, Seconds: n, InFlight: n}
+}
+
+func noGroupMetrics(string) GroupMetrics {
+	var n noMetric
+	return GroupMetrics{n, n, n}
+}
+
+// GroupHealth is the number of upstreams of a group, and of those that are up.
+type GroupHealth struct {
+	Name    string
+	Up, All int
+}
+
+// Health returns the health of the upstreams of each group.
+func (g *Gateway) Health() []GroupHealth {
+	all := make([]GroupHealth, 0, len(g.groups))
+	now := g.now()
+	for _, gr := range g.groups {
+		one := GroupHealth{Name: gr.options.Name, All: len(gr.upstreams)}
+		for _, u := range gr.upstreams {
+			if u.health.usable(now) {
+				one.Up++
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// begin counts a request of a route, until end.
+func (x *exchange) begin(t *route) {
+	x.route = t
+	t.metrics.InFlight.Inc()
+}
+
+// end removes the request from all counts of requests in flight.
+func (x *exchange) end() {
+	x.finish()
+	if x.route != nil {
+		x.route.metrics.InFlight.Dec()
+	}
+}
+
+// answered counts a request whose answer begins. Only the first answer counts: a failure to
+// switch protocols follows an answer of 101.
+func (x *exchange) answered(m *RouteMetrics, status int) {
+	if x.counted {
+		return
+	}
+	x.counted = true
+	m.Seconds.Observe(time.Since(x.started).Seconds())
+	if class := status / 100; class < len(m.Status) {
+		m.Status[class].Inc()
+	}
+}
+
+// failed counts a request without an answer of an upstream. It blames neither the group nor
+// the answer if the client has left.
+func (x *exchange) failed(r *http.Request, f *failure, err error) {
+	if errors.Is(r.Context().Err(), context.Canceled) && !x.clientStopped(err) {
+		x.answered(&x.route.metrics, 0)
+		return
+	}
+	x.answered(&x.route.metrics, f.status)
+	if x.at == nil {
+		return
+	}
+	switch f.status {
+	case http.StatusGatewayTimeout:
+		x.route.group.metrics.Timeout.Inc()
+	case http.StatusBadGateway:
+		x.route.group.metrics.Broken.Inc()
+	}
+}

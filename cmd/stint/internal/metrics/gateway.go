@@ -1,0 +1,77 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/resilience/adaptive"
+)
+
+// statusClasses are the values of the label status, by the first digit of a status.
+var statusClasses = [...]string{"canceled", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// answers returns the buckets of the time until an answer of an upstream begins, in
+// seconds. The timeout of answers is 60 s by default.
+func answers() []float64 {
+	return []float64{500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60}
+}
+
+// Gateway returns the functions that make the metrics of routes and of groups of
+// upstreams. Their names come from settings.
+func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups func(string) gateway.GroupMetrics) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_requests_total",
+		Help: "Requests through the gateway that the rules allowed, by route and status class; the route is empty where none matched, the status canceled where the client left first."}, []string{"route", "status"})
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_gateway_duration_seconds",
+		Help: "Time from a request allowed to the beginning of its answer, by route.", Buckets: answers()}, []string{"route"})
+	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stint_gateway_requests_in_flight",
+		Help: "Requests in flight through the gateway, by route, streams that have begun included."}, []string{"route"})
+	failures := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_upstream_failures_total",
+		Help: "Failures of upstreams before an answer began, by group and kind: connect, timeout or broken."}, []string{"upstream", "kind"})
+	m.registry.MustRegister(requests, seconds, inFlight, failures)
+	return func(route string) gateway.RouteMetrics {
+			r := gateway.RouteMetrics{Seconds: seconds.WithLabelValues(route), InFlight: inFlight.WithLabelValues(route)}
+			for class, status := range statusClasses {
+				r.Status[class] = requests.WithLabelValues(route, status)
+			}
+			return r
+		}, func(group string) gateway.GroupMetrics {
+			return gateway.GroupMetrics{
+				Connect: failures.WithLabelValues(group, "connect"),
+				Timeout: failures.WithLabelValues(group, "timeout"),
+				Broken:  failures.WithLabelValues(group, "broken"),
+			}
+		}
+}
+
+// ReadGateway shows how many upstreams are up and down.
+func (m *Metrics) ReadGateway(g *gateway.Gateway) {
+	desc := prometheus.NewDesc("stint_gateway_upstream_servers", "Servers of a group of upstreams, by state: up or down.", []string{"upstream", "state"}, nil)
+	m.registry.MustRegister(collector(func(s *scrape) {
+		for _, group := range g.Health() {
+			s.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(group.Up), group.Name, "up")
+			s.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(group.All-group.Up), group.Name, "down")
+		}
+	}))
+}
+
+// ReadGate shows the requests in flight through the gateway and their limit.
+func (m *Metrics) ReadGate(gate *adaptive.Concurrency) {
+	gauge := func(name, help string, value func(adaptive.Usage) int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(gate.Usage())) })
+	}
+	m.registry.MustRegister(
+		gauge("stint_gateway_limit", "How many requests may be in flight through the gateway now.", func(u adaptive.Usage) int { return u.Limit }),
+		gauge("stint_gateway_in_flight", "Requests in flight through the gateway, except streams that have begun.", func(u adaptive.Usage) int { return u.InFlight }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_gateway_shed_total",
+			Help: "Requests that the gateway answered with 503 because the limit was reached."}, func() float64 { return float64(gate.Usage().Shed) }),
+	)
+}
+
+// ClosedConnections shows the number of connections that the gateway has ended because of
+// denials. It returns the function that counts one.
+func (m *Metrics) ClosedConnections() (closed func()) {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_gateway_connections_closed_total",
+		Help: "Connections to the gateway that were ended because all their requests were denied."})
+	m.registry.MustRegister(c)
+	return c.Inc
+}
