@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"regexp"
+	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stintdev/stint/cmd/stint/internal/yamlfile"
 	"github.com/stintdev/stint/internal/suggest"
 )
 
@@ -144,49 +141,23 @@ type setting struct {
 // flags to values or lists of values. A name may have underscores for dashes, as
 // in rule files.
 func readSettings(path string, known []string) ([]setting, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	root, err := yamlfile.Read(path)
 	if err != nil {
-		return nil, usagef("config: %w", err)
+		if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+			err = fmt.Errorf("config: %w", err)
+		}
+		return nil, usagef("%w", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	var document yaml.Node
-	switch err := d.Decode(&document); {
-	case errors.Is(err, io.EOF):
+	if root == nil {
 		return nil, nil
-	case err != nil:
-		return nil, syntaxError(path, err)
 	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, usagef("%s: holds more than one document (keep one)", path)
-	}
-	return settingsOf(path, document.Content[0], known)
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-// syntaxError adds the line to an error of the YAML parser. The parser reports
-// at most a line. Its scanner counts lines from 1, its other parts from 0.
-func syntaxError(path string, err error) error {
-	line, text := 1, err.Error()
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		text = strings.TrimPrefix(text, m[0])
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = n
-		}
-		if strings.HasPrefix(text, "did not find expected") {
-			line++
-		}
-	}
-	return usagef("%s:%d:1: not YAML: %s (correct the syntax in this line or below)", path, line, text)
+	return settingsOf(path, root, known)
 }
 
 // settingsOf returns the entries of a mapping. The error lists every mistake.
 func settingsOf(path string, top *yaml.Node, known []string) (settings []setting, err error) {
-	if top.Kind == yaml.ScalarNode && top.ShortTag() == "!!null" {
-		return nil, nil
-	}
 	if top.Kind != yaml.MappingNode {
-		return nil, usagef("%s: is not a mapping of settings (write lines such as http: \":8080\")", position(path, top))
+		return nil, usagef("%s: is not a mapping of settings (write lines such as http: \":8080\")", yamlfile.Position(path, top))
 	}
 	var mistakes []error
 	seen := map[string]bool{}
@@ -205,24 +176,19 @@ func settingsOf(path string, top *yaml.Node, known []string) (settings []setting
 }
 
 func settingOf(path string, key, value *yaml.Node, known []string) (setting, error) {
-	s := setting{name: strings.ReplaceAll(key.Value, "_", "-"), position: position(path, value)}
+	s := setting{name: strings.ReplaceAll(key.Value, "_", "-"), position: yamlfile.Position(path, value)}
 	if !slices.Contains(known, s.name) {
 		hint := "settings have the names of flags: see stint serve --help"
 		if near, ok := suggest.Name(s.name, known); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return s, usagef("%s: %q is not a known setting (%s)", position(path, key), key.Value, hint)
+		return s, usagef("%s: %q is not a known setting (%s)", yamlfile.Position(path, key), key.Value, hint)
 	}
 	var ok bool
 	if s.value, ok = settingText(value); !ok {
 		return s, usagef("%s: %s is neither a value nor a list of values", s.position, s.name)
 	}
 	return s, nil
-}
-
-// position returns where a node begins, in the form that errors begin with.
-func position(path string, n *yaml.Node) string {
-	return fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column)
 }
 
 // settingText returns a value as on a command line.
