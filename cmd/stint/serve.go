@@ -37,6 +37,7 @@ previous content stays in force.`,
   stint serve --rules rules.yaml --store redis://10.0.0.5:6379/0
   stint serve --rules redis://10.0.0.5:6379/0 --store redis://10.0.0.5:6379/0
   stint serve --rules rules.yaml --gateway :8000 --upstream http://127.0.0.1:9000
+  stint serve --rules rules.yaml --gateway :8000 --gateway-config gateway.yaml
   STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/gatewayfile"
 	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
@@ -42,6 +45,9 @@ func (f *serveFlags) config() (server.Config, error) {
 	var known bool
 	if c.PathEncoding, known = encodings[f.pathEncoding]; !known {
 		return c, usagef("path-encoding: %q is not known (use keep, decode or reject)", f.pathEncoding)
+	}
+	if err := f.readGateway(&c); err != nil {
+		return c, err
 	}
 	c.MostDenied, err = parseShare("impact-limit", f.impactLimit)
 	return c, err
@@ -142,6 +148,22 @@ func (f *serveFlags) adaptAlgorithm() adaptive.Algorithm {
 	case "gradient":
 		return &adaptive.Gradient{}
 	}
+	return nil
+}
+
+// readGateway reads the file of --gateway-config.
+func (f *serveFlags) readGateway(c *server.Config) error {
+	if f.gatewayConfig == "" {
+		return nil
+	}
+	s, err := gatewayfile.Read(f.gatewayConfig, c.PathEncoding.Form)
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+		return usagef("gateway-config: %w", err)
+	}
+	if err != nil {
+		return usagef("%w", err)
+	}
+	c.GatewayGroups, c.GatewayRoutes = s.Groups, s.Routes
 	return nil
 }
 

@@ -27,7 +27,7 @@ type serveFlags struct {
 	leaseTime                        timeOrOff
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
-	gatewayAdapt                     string
+	gatewayConfig, gatewayAdapt      string
 	gatewayMax, closeAfter           int
 	gatewaySlow                      time.Duration
 	identity                         []string
@@ -144,6 +144,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineGateway(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` of the servers that the gateway forwards requests to")
+	flags.StringVar(&f.gatewayConfig, "gateway-config", "", "`FILE` with groups of upstreams and the routes to them, by host and path, instead of --upstream")
 	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed requests that the upstreams cannot answer in time: gradient (against their usual latency), aimd (against --gateway-slow), or off")
 	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, most requests in flight")
 	flags.DurationVar(&f.gatewaySlow, "gateway-slow", defaultGatewaySlow, "with --gateway-adapt aimd, mean latency that is too long, at least 1ms")

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -19,23 +20,35 @@ type group struct {
 
 func newGroup(o GroupOptions) (*group, error) {
 	o = o.setDefaults()
-	if err := validateHealthPath(o.HealthPath); err != nil {
-		return nil, err
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("gateway: group %q: %w", o.Name, err)
 	}
 	gr := &group{options: o}
 	for i := range o.Servers {
-		u, err := newUpstream(gr, &o.Servers[i])
-		if err != nil {
-			return nil, err
+		if err := o.Servers[i].Check(); err != nil {
+			return nil, fmt.Errorf("gateway: %w", err)
 		}
-		gr.upstreams = append(gr.upstreams, u)
-	}
-	if len(gr.upstreams) == 0 {
-		return nil, fmt.Errorf("gateway: group %q has no upstream (give at least one URL such as http://127.0.0.1:9000)", o.Name)
+		gr.upstreams = append(gr.upstreams, newUpstream(gr, &o.Servers[i]))
 	}
 	gr.wire.Store(newTransports(&gr.options))
 	o.Files.OnChange(gr.renewConnections)
 	return gr, nil
+}
+
+// Check returns an error for options that cannot be. Servers are checked one by one.
+func (o *GroupOptions) Check() error {
+	if err := checkHealthPath(o.HealthPath); err != nil {
+		return err
+	}
+	switch {
+	case len(o.Name) > maxName:
+		return fmt.Errorf("the name is longer than %d bytes (shorten it)", maxName)
+	case len(o.Servers) == 0:
+		return errors.New("there is no upstream (give at least one URL such as http://127.0.0.1:9000)")
+	case (o.TLS != nil || o.Files != nil) && !slices.ContainsFunc(o.Servers, func(s ServerOptions) bool { return s.URL != nil && s.URL.Scheme == "https" }):
+		return errors.New("tls: no server has an https URL (write https://, or remove tls)")
+	}
+	return nil
 }
 
 // renewConnections has later requests dial new connections, with the certificates that are

@@ -81,6 +81,13 @@ func TestHeadersThatARouteMustNotChange(t *testing.T) {
 			}
 		}
 	}
+	settings := Options{
+		Groups: []GroupOptions{{Name: "a", Servers: servers(urlOf(t, "http://a"))}}, Identifies: func(name string) bool { return name == "X-Tenant" },
+		Routes: []RouteOptions{{Group: "a", RequestHeaders: HeaderOptions{Remove: []string{"x_tenant"}}}},
+	}
+	if _, err := New(settings); err == nil || !strings.Contains(err.Error(), "x-tenant identifies the client") {
+		t.Errorf("a field of --identity: %v", err)
+	}
 	if err := (&RouteOptions{RequestHeaders: HeaderOptions{Set: map[string]string{"X-Plan": "a\r\nX-Evil: b"}}}).Check(nil); err == nil {
 		t.Error("a value may have a line break")
 	}

@@ -201,12 +201,12 @@ func (g *Gateway) checkUpstream(ctx context.Context, u *upstream) error {
 	return nil
 }
 
-func validateHealthPath(path string) error {
+func checkHealthPath(path string) error {
 	if path == "" {
 		return nil
 	}
 	if u, err := url.ParseRequestURI(path); err != nil || u.Host != "" || path[0] != '/' {
-		return fmt.Errorf("gateway: health path %q is not a path (write it like /healthz)", path)
+		return fmt.Errorf("health path %q is not a path (write it like /healthz)", path)
 	}
 	return nil
 }

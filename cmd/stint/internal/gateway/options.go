@@ -29,6 +29,11 @@ type Options struct {
 	// the rules of that route do not match. Defaults to [urlpath.Decode].
 	PathForm func(path string) (string, error)
 
+	// Identifies reports whether a header field, by its canonical name, identifies clients
+	// according to settings. No route may change it. Nil is for no field but the common
+	// ones, such as Authorization.
+	Identifies func(field string) bool
+
 	// Trusted are the addresses of proxies in front of the gateway, whose X-Forwarded-*
 	// and Forwarded fields are continued. The fields of any other peer are dropped.
 	Trusted []netip.Prefix
@@ -155,6 +160,9 @@ const (
 func (o Options) setDefaults() Options {
 	if o.PathForm == nil {
 		o.PathForm = urlpath.Decode
+	}
+	if o.Identifies == nil {
+		o.Identifies = func(string) bool { return false }
 	}
 	if o.RouteMetrics == nil {
 		o.RouteMetrics = noRouteMetrics

@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/internal/hostname"
 )
 
-// maxRoutes bounds the routes that a request is compared with.
-const maxRoutes = 1000
+// MaxRoutes bounds the routes that a request is compared with.
+const MaxRoutes = 1000
 
 // route leads requests to a group of upstreams.
 type route struct {
@@ -41,18 +41,21 @@ func newRoutes(o *Options, groups []*group) (*routes, error) {
 		return nil, errors.New("gateway: no upstream (give at least one group of servers)")
 	case len(all) == 0:
 		all = []RouteOptions{{Name: "default", Group: groups[0].options.Name}}
-	case len(all) > maxRoutes:
-		return nil, fmt.Errorf("gateway: %d routes (use at most %d)", len(all), maxRoutes)
+	case len(all) > MaxRoutes:
+		return nil, fmt.Errorf("gateway: %d routes (use at most %d)", len(all), MaxRoutes)
 	}
 	t := &routes{form: o.PathForm}
 	for i := range all {
+		for j := range i {
+			if problem := all[i].Conflict(&all[j]); problem != "" {
+				return nil, fmt.Errorf("gateway: route %q: %s (change one)", all[i].name(), problem)
+			}
+		}
 		one, err := newRoute(&all[i], groups, o)
 		if err != nil {
 			return nil, err
 		}
-		if err := t.add(one); err != nil {
-			return nil, err
-		}
+		t.all = append(t.all, one)
 	}
 	slices.SortStableFunc(t.all, moreSpecific)
 	if one := t.all[0]; len(t.all) == 1 && one.host == "" && one.prefix == "/" {
@@ -65,6 +68,12 @@ func newRoute(o *RouteOptions, groups []*group, common *Options) (*route, error)
 	if err := o.Check(common.PathForm); err != nil {
 		return nil, fmt.Errorf("gateway: route %q: %w", o.name(), err)
 	}
+	edit := newHeaderEdit(&o.RequestHeaders)
+	for name := range edit.names {
+		if common.Identifies(http.CanonicalHeaderKey(name)) {
+			return nil, fmt.Errorf("gateway: route %q: request_headers: %s identifies the client, according to the settings (remove it from the list)", o.name(), name)
+		}
+	}
 	i := slices.IndexFunc(groups, func(gr *group) bool { return gr.options.Name == o.Group })
 	if i < 0 {
 		return nil, fmt.Errorf("gateway: route %q: there is no group %q (use one of the groups)", o.name(), o.Group)
@@ -72,27 +81,12 @@ func newRoute(o *RouteOptions, groups []*group, common *Options) (*route, error)
 	return &route{
 		name: o.name(), host: hostname.Normalize(o.Host), prefix: cmp.Or(o.PathPrefix, "/"), group: groups[i],
 		strip: strings.TrimSuffix(o.StripPrefix, "/"), add: strings.TrimSuffix(o.AddPrefix, "/"),
-		request: newHeaderEdit(&o.RequestHeaders), response: newHeaderEdit(&o.ResponseHeaders),
+		request: edit, response: newHeaderEdit(&o.ResponseHeaders),
 		metrics: common.RouteMetrics(o.name()),
 	}, nil
 }
 
 func (o *RouteOptions) name() string { return cmp.Or(o.Name, o.Host+cmp.Or(o.PathPrefix, "/")) }
-
-// add refuses a route that an earlier one would hide, and a name that two routes would
-// share in metrics.
-func (t *routes) add(one *route) error {
-	for _, other := range t.all {
-		switch {
-		case other.host == one.host && other.prefix == one.prefix:
-			return fmt.Errorf("gateway: route %q matches what route %q matches (remove one)", one.name, other.name)
-		case other.name == one.name:
-			return fmt.Errorf("gateway: two routes have the name %q (give each its own)", one.name)
-		}
-	}
-	t.all = append(t.all, one)
-	return nil
-}
 
 // moreSpecific orders routes so that the first one that matches is the most specific. Of
 // two wildcards that match one host, the longer is the more specific.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,12 +9,30 @@ import (
 	"github.com/stintdev/stint/internal/hostname"
 )
 
+// maxName bounds the bytes of a name in metrics and logs.
+const maxName = 200
+
 // Check returns an error for an option that no request could match, or that would not do
 // what it says. form is the [Options.PathForm] in force. Errors begin with the name of the
 // setting. Whether the group exists is not checked.
 func (o *RouteOptions) Check(form func(string) (string, error)) error {
+	if len(o.name()) > maxName {
+		return fmt.Errorf("name: is longer than %d bytes (give a shorter name)", maxName)
+	}
 	return errors.Join(o.checkHost(), checkPath("path_prefix", o.PathPrefix, form), checkPath("strip_prefix", o.StripPrefix, form),
 		checkPath("add_prefix", o.AddPrefix, form), o.checkStrip(), o.RequestHeaders.check("request_headers"), o.ResponseHeaders.check("response_headers"))
+}
+
+// Conflict says what two routes share that they must not share, or returns "". A second
+// route of the same host and path would serve no request.
+func (o *RouteOptions) Conflict(other *RouteOptions) string {
+	switch {
+	case hostname.Normalize(o.Host) == hostname.Normalize(other.Host) && cmp.Or(o.PathPrefix, "/") == cmp.Or(other.PathPrefix, "/"):
+		return "another route has the same host and path_prefix"
+	case o.name() == other.name():
+		return fmt.Sprintf("another route has the name %q", o.name())
+	}
+	return ""
 }
 
 // checkHost refuses a port, because routes and rules do not distinguish ports.

@@ -177,10 +177,10 @@ func TestRoutesThatCannotBeAreRefused(t *testing.T) {
 		"stripsTooMuch":    {to(RouteOptions{PathPrefix: "/v1/", StripPrefix: "/v1/orders"}), "path_prefix: /v1/orders/"},
 		"stripsPartOfName": {to(RouteOptions{PathPrefix: "/v1", StripPrefix: "/v1"}), "path_prefix: /v1/"},
 		"addsDots":         {to(RouteOptions{AddPrefix: "/a/.."}), "add_prefix"},
-		"same":             {append(to(RouteOptions{Name: "x"}), to(RouteOptions{Name: "y"})...), "matches what"},
-		"sameHost":         {append(to(RouteOptions{Host: "A"}), to(RouteOptions{Name: "y", Host: "a"})...), "matches what"},
+		"same":             {append(to(RouteOptions{Name: "x"}), to(RouteOptions{Name: "y"})...), "same host and path_prefix"},
+		"sameHost":         {append(to(RouteOptions{Host: "A"}), to(RouteOptions{Name: "y", Host: "a"})...), "same host and path_prefix"},
 		"sameName":         {append(to(RouteOptions{Name: "x"}), to(RouteOptions{Name: "x", Host: "h"})...), `name "x"`},
-		"tooMany":          {make([]RouteOptions, maxRoutes+1), "1001 routes"},
+		"tooMany":          {make([]RouteOptions, MaxRoutes+1), "1001 routes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := New(Options{Groups: groups, Routes: c.routes}); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"sync/atomic"
@@ -28,30 +29,28 @@ const maxWeight = 1000
 // holds each of them for the dial timeout.
 const maxTrials = 64
 
-func newUpstream(gr *group, o *ServerOptions) (*upstream, error) {
-	target := o.URL
-	if err := validateUpstream(target); err != nil {
-		return nil, err
-	}
-	if o.Weight < 0 || o.Weight > maxWeight {
-		return nil, fmt.Errorf("gateway: upstream %q: weight %d is out of range (use 1 to %d)", target.Host, o.Weight, maxWeight)
-	}
-	u := &upstream{group: gr, weight: max(1, int64(o.Weight)), target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
-	u.checkDue = make(chan struct{}, 1)
+// newUpstream makes an upstream of options that have been checked.
+func newUpstream(gr *group, o *ServerOptions) *upstream {
+	target := &url.URL{Scheme: o.URL.Scheme, Host: o.URL.Host, Path: o.URL.Path, RawPath: o.URL.RawPath}
+	u := &upstream{group: gr, target: target, weight: max(1, int64(o.Weight)), checkDue: make(chan struct{}, 1)}
 	u.name = target.Scheme + "://" + target.Host
 	host := gr.options.Host
 	u.upstreamHost = host == HostUpstream || host == HostAuto && target.Scheme == "https"
 	if target.Scheme == "h2c" {
-		u.http2, u.target.Scheme = true, "http"
+		u.http2, target.Scheme = true, "http"
 	}
-	return u, nil
+	return u
 }
 
-// validateUpstream shows only the host of the URL in errors, because the URL may hold a
-// password.
-func validateUpstream(target *url.URL) error {
+// Check returns an error for options that cannot be. It shows only the host of the URL,
+// because the URL may hold a password.
+func (o *ServerOptions) Check() error {
+	target := o.URL
+	if target == nil {
+		return errors.New("an upstream has no URL (write it like http://127.0.0.1:9000)")
+	}
 	bad := func(problem, mend string) error {
-		return fmt.Errorf("gateway: upstream %q: %s (%s)", target.Host, problem, mend)
+		return fmt.Errorf("upstream %q: %s (%s)", target.Host, problem, mend)
 	}
 	switch {
 	case target.Scheme != "http" && target.Scheme != "https" && target.Scheme != "h2c":
@@ -62,6 +61,8 @@ func validateUpstream(target *url.URL) error {
 		return bad("credentials in the URL are not sent", "leave them out")
 	case target.RawQuery != "" || target.Fragment != "":
 		return bad("a query or fragment has no meaning here", "keep scheme, host and path")
+	case o.Weight < 0 || o.Weight > maxWeight:
+		return bad(fmt.Sprintf("weight %d is out of range", o.Weight), fmt.Sprintf("use 1 to %d", maxWeight))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
@@ -76,6 +77,10 @@ type Config struct {
 
 	// Upstreams are the base URLs to which the gateway forwards requests.
 	Upstreams []*url.URL
+	// GatewayGroups and GatewayRoutes are the groups of upstreams, and the routes to them,
+	// instead of Upstreams.
+	GatewayGroups []gateway.GroupOptions
+	GatewayRoutes []gateway.RouteOptions
 	// GatewayAdapt adjusts a limit on the requests in flight through the gateway;
 	// requests over it are answered with 503. Nil sets no limit. GatewayMax is the upper
 	// bound on that limit; zero means 1000.
@@ -188,8 +193,12 @@ func (c *Config) check() error {
 		}
 	}
 	switch {
-	case c.Gateway != "" && len(c.Upstreams) == 0:
-		return errors.New("gateway: has no upstream to forward requests to (give --upstream URL)")
+	case c.Gateway != "" && len(c.Upstreams)+len(c.GatewayGroups) == 0:
+		return errors.New("gateway: has no upstream to forward requests to (give --upstream URL or --gateway-config FILE)")
+	case len(c.Upstreams) > 0 && len(c.GatewayGroups) > 0:
+		return errors.New("upstream: --gateway-config names the upstreams too (give only one of them)")
+	case c.Gateway == "" && len(c.GatewayGroups) > 0:
+		return errors.New("gateway-config: is for the gateway, which is off (give --gateway ADDR)")
 	case c.EnvoyWithoutToken && c.HTTPToken == "" && c.HTTPTokenFile == "":
 		return errors.New("envoy-without-token: is an exception to --http-token-file, which is not given (leave it out)")
 	case c.Gateway == "" && len(c.Upstreams) > 0:

@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
@@ -42,13 +44,33 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 // gatewayOptions returns the routes and the groups of upstreams. Upstreams are one group
 // that serves every request.
 func (s *Server) gatewayOptions() gateway.Options {
-	var group gateway.GroupOptions
-	for _, target := range s.config.Upstreams {
-		group.Servers = append(group.Servers, gateway.ServerOptions{URL: target})
+	o := gateway.Options{Groups: s.config.GatewayGroups, Routes: s.config.GatewayRoutes}
+	if len(o.Groups) == 0 {
+		var group gateway.GroupOptions
+		for _, target := range s.config.Upstreams {
+			group.Servers = append(group.Servers, gateway.ServerOptions{URL: target})
+		}
+		o.Groups = []gateway.GroupOptions{group}
 	}
-	o := gateway.Options{Groups: []gateway.GroupOptions{group}, PathForm: s.config.PathEncoding.Form, Trusted: s.config.TrustedProxies, Logger: s.log}
+	o.Identifies = s.identifiesClient
+	o.PathForm, o.Trusted, o.Logger = s.config.PathEncoding.Form, s.config.TrustedProxies, s.log
 	o.RouteMetrics, o.GroupMetrics = s.metrics.Gateway()
 	return o
+}
+
+// identifiesClient reports whether the settings name a header field as a source of keys or
+// tokens.
+func (s *Server) identifiesClient(field string) bool {
+	id := s.config.identity()
+	for _, source := range append(slices.Clip(id.APIKey), id.TokenFrom) {
+		if name, ok := strings.CutPrefix(source.String(), "header:"); ok {
+			name, _, _ = strings.Cut(name, ":") // without a scheme
+			if http.CanonicalHeaderKey(name) == field {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shedding wraps the gateway in a limit on the requests in flight, if one is configured.

@@ -29,6 +29,11 @@ func (s *Server) openSecrets() (err error) {
 	}
 	admin, err := s.openAdminTokens()
 	s.keepSecret(admin)
+	for i := range s.config.GatewayGroups {
+		if files := s.config.GatewayGroups[i].Files; files != nil {
+			s.keepSecret(files.Files)
+		}
+	}
 	if s.config.Keys != nil {
 		s.keepSecret(s.config.Keys.Files)
 	}
