@@ -163,6 +163,9 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 	folder := t.TempDir()
 	bad := writeFile(t, filepath.Join(folder, "bad.yaml"), "rules:\n  - {id: a, limit: 1, windw: 60}\n  - {id: b, limitt: 1}\n")
 	empty := writeFile(t, filepath.Join(folder, "empty"), "\n")
+	routes := writeFile(t, filepath.Join(folder, "routes.yaml"), "upstreams: {a: http://h}\n")
+	wrongRoutes := writeFile(t, filepath.Join(folder, "wrong.yaml"), "upstreams: {a: http://h}\nroutes: [{upstream: b}]\n")
+	plans := writeFile(t, filepath.Join(folder, "plans.yaml"), "upstreams: {a: http://h}\nroutes: [{upstream: a, request_headers: {set: {X-Plan: gold}}}]\n")
 	password := writeFile(t, filepath.Join(folder, "password"), "another secret\n")
 	lines := writeFile(t, filepath.Join(folder, "lines"), "a secret\nand another\n")
 	for name, c := range map[string]struct {
@@ -208,6 +211,11 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"gateway without upstream": {[]string{"--gateway", ":0"}, "--upstream"},
 		"upstream without gateway": {[]string{"--upstream", "http://h"}, "--gateway"},
 		"upstream without host":    {[]string{"--gateway", ":0", "--upstream", "/x"}, "upstream: "},
+		"routes without gateway":   {[]string{"--gateway-config", routes}, "gateway-config: is for the gateway, which is off (give --gateway ADDR)"},
+		"upstreams twice":          {[]string{"--gateway", ":0", "--gateway-config", routes, "--upstream", "http://h"}, "upstream: --gateway-config names the upstreams too"},
+		"routes missing":           {[]string{"--gateway", ":0", "--gateway-config", filepath.Join(folder, "none")}, "gateway-config: open "},
+		"routes with a mistake":    {[]string{"--gateway", ":0", "--gateway-config", wrongRoutes}, ":2:21: there is no upstream \"b\" (use one of a)"},
+		"routes change identity":   {[]string{"--gateway", ":0", "--gateway-config", plans, "--identity", "header:X-Plan"}, "x-plan identifies the client"},
 		"upstream of no protocol":  {[]string{"--gateway", ":0", "--upstream", "ftp://h"}, "upstream: "},
 		"shedding without gateway": {[]string{"--gateway-adapt", "aimd"}, "give --gateway ADDR"},
 		"shedding by magic":        {[]string{"--gateway", ":0", "--upstream", "http://h", "--gateway-adapt", "magic"}, "use gradient, aimd or off"},
