@@ -200,7 +200,7 @@ func TestGRPCPassesThroughARoute(t *testing.T) {
 	ours.issue(1, files)
 	for name, secure := range map[string]bool{"h2c": false, "https": true} {
 		t.Run(name, func(t *testing.T) {
-			group := gateway.GroupOptions{}
+			var group gateway.GroupOptions
 			if secure {
 				group = groupOf(t, "grpc", "https://"+grpcUpstream(t, grpc.Creds(credentials.NewTLS(ours.client(files)))))
 				group.TLS = ours.client(TLSFiles{})
