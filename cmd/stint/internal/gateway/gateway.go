@@ -47,13 +47,13 @@ type Gateway struct {
 // check of [Gateway.Run] fails. An error names the invalid option.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{options: o.setDefaults(), now: time.Now}
-	for i, options := range o.Groups {
-		if slices.ContainsFunc(o.Groups[:i], func(other GroupOptions) bool { return other.Name == options.Name }) {
-			return nil, fmt.Errorf("gateway: two groups have the name %q (give each its own)", options.Name)
-		}
+	for _, options := range o.Groups {
 		gr, err := newGroup(options)
 		if err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(g.groups, func(other *group) bool { return other.options.Name == gr.options.Name }) {
+			return nil, fmt.Errorf("gateway: two groups have the name %q (give each its own)", gr.options.Name)
 		}
 		gr.metrics = g.options.GroupMetrics(gr.options.Name)
 		g.groups = append(g.groups, gr)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -62,6 +63,21 @@ func TestOnlyACheckMendsWhatACheckFound(t *testing.T) {
 	h.dialFailed(now, 0)
 	if !h.checked(true) || !h.usable(now) {
 		t.Error("a check that succeeds ends a pause too")
+	}
+}
+
+// Groups are checked each in its own way, and one that is down leaves the others alone.
+func TestGroupsHaveChecksOfTheirOwn(t *testing.T) {
+	sick := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	g := newGateway(t, Options{Groups: []GroupOptions{
+		{Name: "asked", Servers: servers(urlOf(t, sick.URL)), HealthPath: "/healthz"},
+		{Name: "connected", Servers: servers(urlOf(t, sick.URL))},
+	}})
+	for _, gr := range g.groups {
+		g.checkOnce(bounded(t), gr.upstreams[0])
+	}
+	if got, want := fmt.Sprint(g.Health()), "[{asked 0 1} {connected 1 1}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,38 +18,36 @@ func (x *exchange) findRoute(all *routes, r *http.Request) *failure {
 	if t.strip == "" && t.add == "" {
 		return nil
 	}
-	escaped, ok := t.rewrite(r.URL.EscapedPath(), form, all.form)
+	rest, ok := t.stripped(r.URL.EscapedPath(), form, all.form)
 	if !ok {
 		return &failure{http.StatusBadRequest, "BAD_PATH", "The path is not written as its route is; write it without dot segments and escapes", 0}
 	}
+	escaped := cmp.Or(t.add+rest, "/")
 	x.path = &url.URL{RawPath: escaped}
 	x.path.Path, _ = url.PathUnescape(escaped) // made of parts that are valid
-	if climbs(x.path.Path) {
-		return &failure{http.StatusBadRequest, "BAD_PATH", "The path leads above its root", 0}
-	}
 	return nil
 }
 
-// rewrite replaces the stripped prefix of an escaped path by the added one.
+// stripped returns an escaped path without the prefix that the route strips.
 //
 // The group gets the rest of the path as the client wrote it, because a final slash or an
 // escape may matter there. But the prefix cannot simply be cut off: "/v1/../v1/orders" is
 // /v1/orders for the rules and the route, and "/../v1/orders" without its first five
 // characters. So the rest, read on its own, must be what follows the prefix in the form of
-// the whole path. If it is not, rewrite returns false.
-func (t *route) rewrite(escaped, form string, formOf func(string) (string, error)) (string, bool) {
+// the whole path, and must not leave its root for servers that read ";" in another way. If
+// it is not so, stripped returns false.
+func (t *route) stripped(escaped, form string, formOf func(string) (string, error)) (string, bool) {
+	if t.strip == "" {
+		return escaped, true
+	}
 	rest, ok := strings.CutPrefix(escaped, t.strip)
 	if !ok || rest != "" && rest[0] != '/' {
 		return "", false
 	}
-	if t.strip != "" {
-		restForm, err := formOf(rest)
-		if err != nil || t.strip+strings.TrimSuffix(restForm, "/") != form {
-			return "", false
-		}
+	restForm, err := formOf(rest)
+	if err != nil || t.strip+strings.TrimSuffix(restForm, "/") != form {
+		return "", false
 	}
-	if t.add+rest == "" {
-		return "/", true
-	}
-	return t.add + rest, true
+	decoded, err := url.PathUnescape(rest)
+	return rest, err == nil && !climbs(decoded)
 }

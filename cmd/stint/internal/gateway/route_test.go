@@ -158,6 +158,22 @@ func TestPrefixesOfPathsAreStrippedAndAdded(t *testing.T) {
 	}
 }
 
+// Where ";" is text for the rules, a server that drops what follows it must not be led out
+// of the added prefix.
+func TestAStrippedPathStaysBelowTheAddedPrefix(t *testing.T) {
+	g := newGateway(t, Options{
+		Groups: []GroupOptions{named(t, "api")}, PathForm: rule.PathKeep.Form,
+		Routes: []RouteOptions{{Group: "api", PathPrefix: "/v1/", StripPrefix: "/v1", AddPrefix: "/app"}},
+	})
+	for target, want := range map[string]string{
+		"/v1/..;/x": "400 BAD_PATH", "/v1/..%2Fx": "400 BAD_PATH", "/v1/%2e%2e;a/x": "400 BAD_PATH", "/v1/a;b/x": "api /app/a;b/x", "/v1/a/..;/x": "api /app/a/..;/x",
+	} {
+		if got := ask(t, g, "h", target); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+}
+
 func TestRoutesThatCannotBeAreRefused(t *testing.T) {
 	groups := []GroupOptions{{Name: "a", Servers: servers(urlOf(t, "http://a"))}}
 	to := func(o RouteOptions) []RouteOptions { o.Group = "a"; return []RouteOptions{o} }
@@ -197,7 +213,7 @@ func TestRoutesThatCannotBeAreRefused(t *testing.T) {
 // made of these segments.
 func TestAStrippedPathIsTheRestOfWhatRulesSaw(t *testing.T) {
 	segments := []string{"", ".", "..", "v1", "v1;x", "..;", "%2e%2E", "a", "a%2Fb", "%2F..", "..%2F", "%3B", "%252e"}
-	one := &route{prefix: "/v1/", strip: "/v1", add: "/app"}
+	one := &route{prefix: "/v1/", strip: "/v1"}
 	stripped := 0
 	var try func(path string, more int)
 	try = func(path string, more int) {
@@ -206,13 +222,13 @@ func TestAStrippedPathIsTheRestOfWhatRulesSaw(t *testing.T) {
 			if err != nil || !one.matches("", form) {
 				continue
 			}
-			got, ok := one.rewrite(path, form, e.Form)
+			rest, ok := one.stripped(path, form, e.Form)
 			if !ok {
 				continue
 			}
 			stripped++
-			if after, err := e.Form(got); err != nil || after != "/app"+strings.TrimPrefix(form, "/v1") {
-				t.Errorf("%v: %q, whose form is %q, became %q, whose form is %q (%v)", e, path, form, got, after, err)
+			if after, err := e.Form("/app" + rest); err != nil || after != "/app"+strings.TrimPrefix(form, "/v1") {
+				t.Errorf("%v: %q, whose form is %q, became %q, whose form is %q (%v)", e, path, form, "/app"+rest, after, err)
 			}
 		}
 		if more == 0 {
