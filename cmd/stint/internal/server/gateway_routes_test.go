@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -134,6 +135,51 @@ func TestTheHostOfARequestChoosesItsRoute(t *testing.T) {
 		got, _ := io.ReadAll(conn)
 		if !strings.Contains(string(got), want) {
 			t.Errorf("%q: got %s, want %s", request, got, want)
+		}
+	}
+}
+
+// HTTP/2 has two places for the host. The rules, the route and the upstream read the same.
+func TestTheAuthorityOfHTTP2IsTheHost(t *testing.T) {
+	host := func(name string) gateway.GroupOptions {
+		u := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s gets %s %q", name, r.Host, r.Header["Host"])
+		})
+		return groupOf(t, name, u[0].String())
+	}
+	s := run(t, Config{
+		Rules:         rulesFile(t, "rules: [{id: b, match: {host: b.example}, by: [ip], deny_all: true, limit: 1/s}]\n"),
+		Gateway:       "127.0.0.1:0",
+		GatewayGroups: []gateway.GroupOptions{host("a"), host("b"), host("none")},
+		GatewayRoutes: []gateway.RouteOptions{{Group: "a", Host: "a.example"}, {Group: "b", Host: "b.example"}, {Group: "none"}},
+	})
+	for name, c := range map[string]struct {
+		fields [][2]string
+		want   string
+	}{
+		"authority alone": {[][2]string{{":authority", "a.example"}}, "a gets a.example []"},
+		"another host":    {[][2]string{{":authority", "a.example"}, {"host", "b.example"}}, "a gets a.example []"},
+		"denied host":     {[][2]string{{":authority", "b.example"}, {"host", "a.example"}}, "RATE_LIMIT_EXCEEDED"},
+		"host alone":      {[][2]string{{"host", "b.example"}}, "RATE_LIMIT_EXCEEDED"},
+	} {
+		conn := dial(t, s.Addr("gateway"))
+		framer := http2.NewFramer(conn, conn)
+		_, err := io.WriteString(conn, http2.ClientPreface)
+		fields := append([][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}}, c.fields...)
+		err = errors.Join(err, framer.WriteSettings(), framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headerBlock(t, fields), EndHeaders: true, EndStream: true}))
+		var body string
+		for err == nil && body == "" {
+			var frame http2.Frame
+			frame, err = framer.ReadFrame()
+			switch f := frame.(type) {
+			case *http2.DataFrame:
+				body = string(f.Data())
+			case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+				body = frame.Header().String()
+			}
+		}
+		if err != nil || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %v, %s; want %s", name, err, body, c.want)
 		}
 	}
 }
