@@ -215,7 +215,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"upstreams twice":          {[]string{"--gateway", ":0", "--gateway-config", routes, "--upstream", "http://h"}, "upstream: --gateway-config names the upstreams too"},
 		"routes missing":           {[]string{"--gateway", ":0", "--gateway-config", filepath.Join(folder, "none")}, "gateway-config: open "},
 		"routes with a mistake":    {[]string{"--gateway", ":0", "--gateway-config", wrongRoutes}, ":2:21: there is no upstream \"b\" (use one of a)"},
-		"routes change identity":   {[]string{"--gateway", ":0", "--gateway-config", plans, "--identity", "header:X-Plan"}, "x-plan identifies the client"},
+		"routes change identity":   {[]string{"--gateway", ":0", "--gateway-config", plans, "--identity", "header:X-Plan"}, "gateway-config: gateway: route \"/\": request_headers: x-plan identifies the client"},
 		"upstream of no protocol":  {[]string{"--gateway", ":0", "--upstream", "ftp://h"}, "upstream: "},
 		"shedding without gateway": {[]string{"--gateway-adapt", "aimd"}, "give --gateway ADDR"},
 		"shedding by magic":        {[]string{"--gateway", ":0", "--upstream", "http://h", "--gateway-adapt", "magic"}, "use gradient, aimd or off"},

@@ -59,7 +59,7 @@ func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	x.restore(res.Header)
 	x.answered(&x.route.metrics, res.StatusCode)
-	x.route.response.apply(res.Header, res.Trailer)
+	x.route.response.apply(res.Header, nil)
 	x.answerEarly()
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // HTTP/1.1 allows trailers only after a chunked body

@@ -36,8 +36,8 @@ func newHeaderEdit(o *HeaderOptions) headerEdit {
 // otherwise send X_Plan beside the X-Plan that a route sets.
 func foldName(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
-// apply changes a header. Trailers of the same names are removed too, because some
-// applications merge trailers into headers.
+// apply changes a header. Announced trailers of the same names are removed too, because
+// some applications merge the trailers of requests into headers. There may be none.
 func (e *headerEdit) apply(h, trailer http.Header) {
 	if e.names == nil {
 		return

@@ -17,6 +17,9 @@ import (
 // gatewayHandler returns the reverse proxy behind the rules.
 func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, error) {
 	g, err := gateway.New(s.gatewayOptions())
+	if err != nil && len(s.config.GatewayGroups) > 0 {
+		return nil, fmt.Errorf("gateway-config: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
