@@ -55,6 +55,9 @@ type Answer struct {
 	// whatever Decision says: 503, with Decision.RetryAfter as the time to try again.
 	// A Decision that is Unavailable says the same.
 	Unavailable bool
+	// Header has further header fields for the response, in canonical form. SetHeaders sets
+	// them with those of the decision.
+	Header http.Header
 
 	retry int64 // in seconds, with jitter; computed once, so that header and body agree
 }

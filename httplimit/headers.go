@@ -32,6 +32,9 @@ func (a *Answer) SetHeaders(h http.Header, now time.Time) {
 		text = f.denial(text, a)
 	}
 	f.set(h, string(text))
+	for name, values := range a.Header {
+		h[name] = values
+	}
 }
 
 // field is a header field of an answer.
