@@ -249,6 +249,10 @@ func poke(c chan struct{}) {
 	}
 }
 
+// AnnounceNow tells the other nodes the state of this node without waiting for the next
+// announcement. It does not block.
+func (m *Manager) AnnounceNow() { poke(m.renew) }
+
 // Nodes lists the nodes that share the source. It returns only this node if
 // nodes do not announce themselves to the source, or if this node is stale and
 // the source does not answer.

@@ -78,6 +78,8 @@ type Node struct {
 	Since   time.Time `json:"since"`             // time since which it runs the version
 	Stale   bool      `json:"stale,omitempty"`   // see [Manager.Stale]
 	Program string    `json:"program,omitempty"` // version of Stint; empty: an older one
+	// Emergency is the revision of the emergency that the node obeys; empty: none.
+	Emergency string `json:"emergency,omitempty"`
 }
 
 // EncodeNode returns the stored form of a node.
