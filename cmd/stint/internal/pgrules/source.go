@@ -46,8 +46,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Source is a [ruleset.Source] and a [ruleset.Fleet] in PostgreSQL. Make it by
-// [New]. It is safe for concurrent use.
+// Source is a [ruleset.Source], a [ruleset.Fleet] and an [emergency.Source] in PostgreSQL.
+// Make it by [New]. It is safe for concurrent use.
 type Source struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig
@@ -56,6 +56,8 @@ type Source struct {
 	rules   string // quoted name of the table of versions
 	nodes   string // quoted name of the table of nodes
 	channel string
+
+	emergency string // quoted name of the table of the emergency
 
 	making sync.Mutex  // held while the tables are created
 	ready  atomic.Bool // whether the tables exist
@@ -94,6 +96,7 @@ func New(o Options) (*Source, error) {
 	return &Source{
 		pool: pool, config: config.ConnConfig, renew: o.renew, log: o.Logger, channel: o.Prefix + "_rules",
 		rules: pgx.Identifier{o.Prefix + "_rules"}.Sanitize(), nodes: pgx.Identifier{o.Prefix + "_rules_nodes"}.Sanitize(),
+		emergency: pgx.Identifier{o.Prefix + "_rules_emergency"}.Sanitize(),
 	}, nil
 }
 
@@ -292,12 +295,15 @@ func (s *Source) tables(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
+// lockTables serializes transactions that create tables.
+const lockTables = `SELECT pg_advisory_xact_lock(7238241)`
+
 // create creates the tables. A lock serializes nodes that start together,
 // because concurrent CREATE TABLE IF NOT EXISTS statements can fail.
 func (s *Source) create(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		for _, statement := range []string{
-			`SELECT pg_advisory_xact_lock(7238241)`,
+			lockTables,
 			`CREATE TABLE IF NOT EXISTS ` + s.rules + ` (
 				number    bigint PRIMARY KEY,
 				after     bigint NOT NULL UNIQUE,

@@ -40,14 +40,21 @@ var truncateScript string
 //go:embed announce.lua
 var announceScript string
 
-// Source is a [ruleset.Source] and a [ruleset.Fleet] in Redis. Make it by
-// [New]. It is safe for concurrent use.
+//go:embed switch.lua
+var switchScript string
+
+//go:embed emergency.lua
+var emergencyScript string
+
+// Source is a [ruleset.Source], a [ruleset.Fleet] and an [emergency.Source] in Redis.
+// Make it by [New]. It is safe for concurrent use.
 type Source struct {
 	options redisstore.Options
 	log     *slog.Logger
 	name    string // prefix of the keys and name of the channel
 
 	publish, announce, truncate *rueidis.Lua
+	emergency, switching        *rueidis.Lua
 
 	mu     sync.Mutex
 	client rueidis.Client // guarded by mu; nil before the first connection
@@ -72,7 +79,8 @@ func New(o redisstore.Options) (*Source, error) {
 	return &Source{
 		options: o, log: log, name: prefix + ":rules",
 		publish: rueidis.NewLuaScript(publishScript), announce: rueidis.NewLuaScript(announceScript),
-		truncate: rueidis.NewLuaScript(truncateScript),
+		truncate:  rueidis.NewLuaScript(truncateScript),
+		emergency: rueidis.NewLuaScript(emergencyScript), switching: rueidis.NewLuaScript(switchScript),
 	}, nil
 }
 
