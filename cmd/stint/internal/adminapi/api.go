@@ -41,6 +41,8 @@ type Config struct {
 	// MostDenied is the largest share of formerly allowed requests that a new set
 	// may deny. A set that denies more is refused.
 	MostDenied float64
+	// Emergency switches the emergency. Nil: the API has none.
+	Emergency Emergency
 	// Logger receives every change and every failure. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -115,6 +117,9 @@ func (a *API) endpoints() []endpoint {
 		{"POST /v1/grant", Operator, a.grant},
 		{"POST /v1/ban", Operator, a.ban},
 		{"POST /v1/unban", Operator, a.unban},
+		{"GET /v1/emergency", Viewer, a.emergencyStatus},
+		{"PUT /v1/emergency", Operator, a.putEmergency},
+		{"DELETE /v1/emergency", Operator, a.deleteEmergency},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},
 	}

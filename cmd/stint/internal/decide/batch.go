@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/storekit"
 )
@@ -96,7 +97,7 @@ func (b *Batch) Take(t *Take) error {
 	if t.Forget {
 		cost = stint.Forget
 	}
-	b.claims = slices.Grow(b.claims, n)[:first+n] // zero, because End clears claims
+	b.claims = slices.Grow(b.claims, n+1)[:first+n] // zero, because End clears claims
 	claims := b.claims[first : first+n : first+n]
 	for i := range claims {
 		c := &claims[i]
@@ -105,6 +106,10 @@ func (b *Batch) Take(t *Take) error {
 		if t.Any {
 			c.AnyOf = 1
 		}
+	}
+	if e := b.decider.options.Emergency(); e != nil {
+		claims = b.joinEmergency(e, first)
+		n = len(claims)
 	}
 	decided := len(b.decisions)
 	b.decisions = slices.Grow(b.decisions, n)[:decided+n]
@@ -239,7 +244,12 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 			report.Takes++
 			if b.takeError(it) == nil {
 				claims := b.groups[it.at].Claims
-				report.count(combine(claims, part(b.decisions, it.decisions), &b.combined), claims)
+				decisions := part(b.decisions, it.decisions)
+				d := combine(claims, decisions, &b.combined)
+				report.count(d, claims)
+				if last := len(claims) - 1; claims[last].Limit.Rule() == emergency.Rule {
+					report.addEmergency(&decisions[last], d.Allowed)
+				}
 			}
 		}
 	}
@@ -274,7 +284,8 @@ type Answer struct {
 
 	Outcome *rule.Outcome // outcome of a check; nil for a take
 
-	// The claims of a take and their decisions.
+	// The claims of a take and their decisions. While an emergency is on, its claim is the
+	// last.
 	Claims    []stint.Claim
 	Decisions []stint.Decision
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/storekit"
 )
@@ -30,6 +31,9 @@ type Options struct {
 	Rules func() Rules
 	// Observe, if not nil, receives one report of each call to the store.
 	Observe func(Report)
+	// Emergency returns the emergency whose limit joins every take, or nil if none is on.
+	// Nil: there is never one. Checks have its limit from their rules.
+	Emergency func() *emergency.InForce
 }
 
 // Rules is a rule set in force.
@@ -54,6 +58,11 @@ type Report struct {
 	// only as degraded, under its failure policy.
 	Allowed, Denied int
 	Degraded        [stint.FailLocal + 1]int
+
+	// Emergency counts the takes that the limit of the emergency joined, as a rule does:
+	// those that it denied, and those that all their limits admitted. Local are those that it
+	// decided without the store.
+	Emergency struct{ Allowed, Denied, Local int }
 }
 
 // count adds the decision on the claims of a take.
@@ -76,6 +85,9 @@ func New(o Options) *Decider {
 	if o.Observe == nil {
 		o.Observe = func(Report) {}
 	}
+	if o.Emergency == nil {
+		o.Emergency = func() *emergency.InForce { return nil }
+	}
 	return &Decider{o}
 }
 
@@ -86,8 +98,14 @@ func New(o Options) *Decider {
 // is not nil, nothing was decided. The reported duration begins at started.
 func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []stint.Group, out []stint.Decision) (errs []error, err error) {
 	_, parts := stint.Sizes(groups)
-	errs, err = storekit.PartErrors(d.options.Store.TakeGroups(ctx, groups, out), parts)
-	report := Report{Took: time.Since(started), Takes: parts}
+	report := Report{Takes: parts}
+	if e := d.options.Emergency(); e == nil {
+		err = d.options.Store.TakeGroups(ctx, groups, out)
+	} else {
+		err = d.takeInEmergency(ctx, e, groups, out, &report)
+	}
+	errs, err = storekit.PartErrors(err, parts)
+	report.Took = time.Since(started)
 	var combined stint.Decision
 	part := 0
 	for i := range groups {

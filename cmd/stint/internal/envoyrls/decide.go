@@ -27,6 +27,11 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	if err := check(request); err != nil {
 		return nil, err
 	}
+	if e := s.options.Emergency(); e != nil {
+		if response := s.decideEmergency(ctx, e, request); response != nil {
+			return response, nil
+		}
+	}
 	domain := (*s.domains.Load())[request.GetDomain()]
 	p := s.borrow()
 	defer s.release(p)

@@ -10,6 +10,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/filewatch"
 	"github.com/stintdev/stint/internal/boundedcache"
 )
@@ -45,6 +46,11 @@ type Options struct {
 	// Loaded, if not nil, is called after every attempt to load a changed
 	// configuration, with the number of files that have a mistake.
 	Loaded func(mistaken int)
+	// Emergency returns the emergency whose limit decides before all others, or nil if none
+	// is on. Nil: there is never one. ObserveEmergency, if not nil, is called with each of its
+	// decisions.
+	Emergency        func() *emergency.InForce
+	ObserveEmergency func(*stint.Decision)
 	// Logger defaults to a logger that discards.
 	Logger *slog.Logger
 }
@@ -88,6 +94,12 @@ func (o Options) setDefaults() Options {
 	}
 	if o.Loaded == nil {
 		o.Loaded = func(int) {}
+	}
+	if o.Emergency == nil {
+		o.Emergency = func() *emergency.InForce { return nil }
+	}
+	if o.ObserveEmergency == nil {
+		o.ObserveEmergency = func(*stint.Decision) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -42,9 +42,10 @@ func appendAnswer(b []byte, a *decide.Answer) []byte {
 		return appendOutcome(b, a.Outcome)
 	}
 	b = appendNumbers(append(b, '{'), a.Decision)
-	b = append(b, `,"rule":"","limits":[`...)
+	b = append(appendName(b, `,"rule":"`, a.DecidingRule()), `,"limits":[`...)
 	for i := range a.Claims {
-		b = append(appendLine(b, i, "", a.Claims[i].Limit.Name(), &a.Decisions[i]), '}')
+		l := a.Claims[i].Limit
+		b = append(appendLine(b, i, l.Rule(), l.Name(), &a.Decisions[i]), '}')
 	}
 	return append(b, ']', '}')
 }

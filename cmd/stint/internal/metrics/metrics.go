@@ -67,6 +67,8 @@ type Metrics struct {
 
 	penalties *prometheus.CounterVec // labels: rule, penalty
 	punished  *prometheus.CounterVec // label: rule
+
+	emergency emergencyGauges
 }
 
 // New returns metrics without counts.
@@ -88,8 +90,9 @@ func New() *Metrics {
 			Help: "Penalties that this node has begun, by rule and kind."}, []string{"rule", "penalty"}),
 		punished: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_penalty_denials_total",
 			Help: "Requests denied because their caller was being punished, by rule."}, []string{"rule"}),
+		emergency: newEmergencyGauges(),
 	}
-	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.sourceUp, m.pollFailures, m.tokensRefused, m.penalties, m.punished, m.newChecks(),
+	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.sourceUp, m.pollFailures, m.tokensRefused, m.penalties, m.punished, m.newChecks(), m.emergency.on, m.emergency.end,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero()
 	return m

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 )
 
@@ -23,6 +24,11 @@ func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
 	}
 	if r.Denied > 0 {
 		m.takeDenied.Add(float64(r.Denied))
+	}
+	if e := &r.Emergency; e.Allowed+e.Denied+e.Local > 0 {
+		m.decisions.WithLabelValues(emergency.Rule, decisionAllow).Add(float64(e.Allowed))
+		m.decisions.WithLabelValues(emergency.Rule, decisionDeny).Add(float64(e.Denied))
+		m.decisions.WithLabelValues(emergency.Rule, decisionErrorLocal).Add(float64(e.Local))
 	}
 	for policy, n := range r.Degraded {
 		if n > 0 {

@@ -41,6 +41,9 @@ func (s *Server) readEnvoyConfig() (err error) {
 		Counters:     s.metrics.EnvoyLimit,
 		Loaded:       s.metrics.EnvoyFiles(),
 		Logger:       s.log,
+
+		Emergency:        s.rules.inEmergency,
+		ObserveEmergency: s.metrics.EmergencyDecided,
 	})
 	return err
 }

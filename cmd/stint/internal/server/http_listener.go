@@ -170,6 +170,7 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 	v := d.rules.current.Load()
 	d.rules.warnRequests(v)
 	answer, err := v.decider.Decide(ctx, r)
+	markEmergency(v.emergency, &answer)
 	d.rules.metrics.ObserveDecisions(d.surface, d.surface, &decide.Report{Took: time.Since(started), Checks: 1})
 	return answer, err
 }
@@ -181,5 +182,7 @@ func (s *Server) newDecider(check, take metrics.Surface) *decide.Decider {
 		Store:   s.rules.store,
 		Rules:   func() decide.Rules { return s.rules.current.Load() },
 		Observe: func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
+
+		Emergency: s.rules.inEmergency,
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
@@ -30,19 +31,25 @@ import (
 
 // rules hold the rule set in force and the store that it decides by.
 type rules struct {
-	store   *penalty.Store
-	metrics *metrics.Metrics
-	log     *slog.Logger
-	manager *ruleset.Manager
-	builtin bool // there is no rule source
-	gateway bool // there is a gateway
-	loaded  bool // the first version is in force
-	current atomic.Pointer[version]
-	sample  *impact.Sample // nil if no sample is kept
+	store    *penalty.Store
+	metrics  *metrics.Metrics
+	log      *slog.Logger
+	manager  *ruleset.Manager
+	builtin  bool // there is no rule source
+	gateway  bool // there is a gateway
+	loaded   bool // the first version is in force
+	current  atomic.Pointer[version]
+	switched *emergency.Switch
+	sample   *impact.Sample // nil if no sample is kept
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
 	checks       bool // there are callers who send attributes
+
+	changing  sync.Mutex       // held while current is replaced
+	base      *version         // guarded by changing; the rules in force, without an emergency
+	files     []rule.File      // guarded by changing; those of base
+	emergency *emergency.State // guarded by changing; nil: none is on
 }
 
 // version is a rule set with the counters of each of its rules. It implements
@@ -56,7 +63,9 @@ type version struct {
 	decider  *rulelimit.Decider
 	reader   *identity.Reader
 	identity httplimit.Identity // that of the server, with the sources that the rules name
-	warned   sync.Once          // of warnRequests
+	warned   *sync.Once         // of warnRequests
+
+	emergency *emergency.InForce // nil: none is on
 }
 
 // RuleSet implements [decide.Rules].
@@ -81,22 +90,27 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
 	}
+	folder := stateFolder(config.StateDir, config.Rules)
 	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
-		o.Source, o.CopyDir = config.RuleSource, stateFolder(config.StateDir, config.RuleSource.String())
+		folder = stateFolder(config.StateDir, config.RuleSource.String())
+		o.Source, o.CopyDir = config.RuleSource, folder
 	case config.Rules != "":
-		o.Source, o.Local = ruleset.NewFiles(config.Rules, fileHistory(config), r.log), true
+		folder = fileHistory(config)
+		o.Source, o.Local = ruleset.NewFiles(config.Rules, folder, r.log), true
 	default:
 		o.Source, o.Local, r.builtin = &ruleset.Memory{}, true, true
 		r.log.Info("no --rules given: serving the built-in rules")
 	}
 	r.manager = ruleset.NewManager(o)
+	r.switched = r.newSwitch(o.Source, folder)
 	m.ReadStale(r.manager.Stale)
 	if err := r.manager.Load(context.Background()); err != nil {
 		return nil, err
 	}
 	r.loaded = true
+	r.switched.Start(context.Background())
 	if _, v := r.manager.Current(); v.Number == 0 && !r.builtin {
 		r.log.Warn("rules: there is no version in the source and no local copy: serving the built-in rules until one is published", "source", o.Source.String())
 	}
@@ -125,7 +139,8 @@ func stateFolder(dir, source string) string {
 
 // check returns an error for a set whose limits this server cannot apply to any request.
 func (r *rules) check(set *rule.Set) error {
-	problems := set.CheckIdentity(func(source string) error { return identity.CheckSource(&r.identity, source) })
+	problems := emergency.CheckSet(set)
+	problems = append(problems, set.CheckIdentity(func(source string) error { return identity.CheckSource(&r.identity, source) })...)
 	if !r.checks {
 		problems = append(problems, set.CheckAttributes(func(name string) error { return identity.CheckAttribute(&r.identity, name) })...)
 	}
@@ -143,8 +158,14 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 		return
 	}
 	set = v.set
-	r.store.Use(set)
-	if old := r.current.Swap(v); old != nil {
+	r.changing.Lock()
+	old := r.base
+	r.base, r.files = v, from.Files
+	if err := r.installLocked(); err != nil {
+		r.log.Error("emergency: it is not in force with these rules", errorAttr(err))
+	}
+	r.changing.Unlock()
+	if old != nil {
 		r.forget(old.set, set)
 	}
 	r.metrics.RulesInForce(from.Number)
@@ -165,7 +186,7 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 // newVersion returns a rule set with its decider. That never fails: the set comes from a
 // source, and a rule that only other surfaces can apply is allowed.
 func (r *rules) newVersion(set *rule.Set) (*version, error) {
-	v := &version{counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample, headers: headersOf(set), identity: r.identity}
+	v := &version{warned: new(sync.Once), counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample, headers: headersOf(set), identity: r.identity}
 	for _, one := range set.Rules() {
 		v.counters[one] = r.metrics.Rule(one.ID)
 	}
@@ -296,6 +317,7 @@ func (s *Server) node() ruleset.Node {
 		}
 	}
 	n.ID = cmp.Or(n.ID, n.Address)
+	n.Emergency = s.rules.switched.Status().Revision
 	return n
 }
 

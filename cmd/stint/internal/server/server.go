@@ -178,6 +178,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 		group.Go(l.serve)
 	}
 	group.Go(func() error { s.rules.manager.Run(beside); return nil })
+	group.Go(func() error { s.rules.switched.Run(beside); return nil })
 	group.Go(func() error { s.watchSecrets(beside); return nil })
 	if s.config.Keys != nil {
 		group.Go(func() error { s.config.Keys.Run(beside); return nil })
