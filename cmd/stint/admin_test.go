@@ -313,6 +313,7 @@ func TestEveryCommandShowsAnExample(t *testing.T) {
 	for _, words := range []string{
 		"rules", "rules validate", "rules show", "rules diff", "rules impact", "rules apply", "rules history", "rules rollback",
 		"key", "key peek", "key reset", "key grant", "key ban", "key unban", "nodes",
+		"emergency", "emergency on", "emergency off", "emergency status",
 	} {
 		got := command(t, nil, append(strings.Fields(words), "--help")...)
 		if got.status != exitDone || !strings.Contains(got.out, "Examples:\n  stint "+strings.Fields(words)[0]) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/rule"
 )
@@ -234,14 +235,21 @@ func readRules(path string, in io.Reader) ([]rule.File, error) {
 	return []rule.File{{Name: standardInput, Data: data}}, nil
 }
 
-// loadRules reads rules and compiles them.
-func loadRules(path string, in io.Reader) (*rule.Set, error) {
+// loadRules reads rules and compiles them, for a server: the id of the emergency is not free.
+func loadRules(path string, in io.Reader) (set *rule.Set, err error) {
 	if path != standardInput {
-		return rule.Load(path)
+		set, err = rule.Load(path)
+	} else if files, failed := readRules(path, in); failed != nil {
+		return nil, failed
+	} else {
+		set, err = rule.Parse(files...)
 	}
-	files, err := readRules(path, in)
 	if err != nil {
 		return nil, err
 	}
-	return rule.Parse(files...)
+	if problems := emergency.CheckSet(set); problems != nil {
+		problems[0].File = path
+		return nil, problems
+	}
+	return set, nil
 }

@@ -69,7 +69,8 @@ func newNodesCommand() *cobra.Command {
 		Long: `Show the nodes that share their rules, which version of Stint (STINT) and of the
 rules (RULES) each node runs, and since when it runs these rules. With rules in files a node shares with no other, so it shows only itself.
 STALE marks a node that started from its local copy and has not reached the
-source of its rules since.`,
+source of its rules since. EMERGENCY ON marks a node that obeys an emergency: see
+"stint emergency status".`,
 		Example: "  stint nodes\n  stint nodes --json",
 		Args:    noArguments,
 		RunE: f.running(func(ctx context.Context, _ []string) error {
@@ -88,6 +89,9 @@ func printNodes(out io.Writer, n *adminclient.Nodes) error {
 		state := "current"
 		if node.Stale {
 			state = "STALE: runs a local copy that the source has not confirmed"
+		}
+		if node.Emergency != "" {
+			state += ", EMERGENCY ON"
 		}
 		t.row(cell(node.ID), cell(node.Address), cell(node.Program), node.Version, cell(shortHash(node.Hash)), timestamp(node.Since), state)
 	}

@@ -130,6 +130,36 @@ type Nodes struct {
 	Nodes []ruleset.Node `json:"nodes"`
 }
 
+// Emergency is the state of the emergency.
+type Emergency struct {
+	On bool `json:"on"`
+	EmergencyState
+
+	Shared      bool            `json:"shared"` // every node of the rules' source has the state
+	SourceError string          `json:"source_error"`
+	Replaced    *EmergencyState `json:"replaced"` // what was in force before a change
+	Nodes       []EmergencyNode `json:"nodes"`
+}
+
+// EmergencyState is an emergency that is on.
+type EmergencyState struct {
+	Limit  string    `json:"limit"`
+	By     string    `json:"by"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+	Author string    `json:"author"`
+	Reason string    `json:"reason"`
+}
+
+// EmergencyNode is a node, and whether it obeys the state.
+type EmergencyNode struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+	Obeys   bool   `json:"obeys"`
+}
+
+func (*Emergency) member() string { return "on" }
+
 func (*Set) member() string     { return "files" }
 func (*History) member() string { return "versions" }
 func (*Diff) member() string    { return "changed" }
