@@ -75,7 +75,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/filewatch":   {nil, "it reports that a file may have changed, and does not read it"},
 	"cmd/stint/internal/envoyrls":    {[]string{".", "cmd/stint/internal/emergency", "storekit", "internal/boundedcache", "rule", "cmd/stint/internal/filewatch", "internal/suggest"}, "it decides as Envoy asks over a store that is handed to it; of rules it has only the way to say what is wrong in a file"},
 	"cmd/stint/internal/ruleset":     {[]string{"rule", "cmd/stint/internal/filewatch"}, "it brings rule sets and decides nothing"},
-	"cmd/stint/internal/ruletest":    {[]string{"rule", "cmd/stint/internal/ruleset"}, "it is the contract of every source of rules, so it knows none"},
+	"cmd/stint/internal/ruletest":    {[]string{"cmd/stint/internal/emergency", "rule", "cmd/stint/internal/ruleset"}, "it is the contract of every source of rules, so it knows none"},
 	"cmd/stint/internal/redisrules":  {[]string{".", "cmd/stint/internal/emergency", "cmd/stint/internal/ruleset", "redisstore"}, "it keeps versions; it reads where its servers are as the store does, and counts nothing"},
 	"cmd/stint/internal/emergency":   {[]string{".", "internal/suggest", "rule"}, "it says what an emergency is; sources carry it, and surfaces add its claim"},
 	"cmd/stint/internal/pgrules":     {[]string{"cmd/stint/internal/emergency", "cmd/stint/internal/ruleset", "internal/secret"}, "it keeps versions, and decides nothing"},

@@ -125,7 +125,7 @@ func (s *Switch) poll(ctx context.Context) {
 		return // before differs: this node has switched while the source was read
 	}
 	state := State{Record: r, Shared: true, Ends: asked.Add(min(left, MaxDuration))}
-	if before == "" && !r.Since.After(s.own.Since) { // the first record that this node reads, older than its own
+	if before == "" && r.Revision != s.own.Revision && !r.Since.After(s.own.Since) { // the first record that this node reads, older than its own
 		s.shared = state
 		s.settleLocked()
 		return
@@ -171,6 +171,7 @@ func (s *State) validAt(now time.Time) bool { return s.Revision != "" && now.Bef
 func (s *Switch) use(state State) {
 	was := s.inForce
 	if was.Revision == state.Revision {
+		s.inForce = state // the source may turn out to have what this node switched alone
 		return
 	}
 	var next *State

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/pgrules"
 	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
@@ -38,6 +39,7 @@ func TestPostgres(t *testing.T) {
 	ruletest.Source(t, func(t *testing.T) ruleset.Source { n++; return open(t, s, fmt.Sprint("p:", n)) })
 	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, s, "shared") })
 	ruletest.Fleet(t, open(t, s, "fleet"))
+	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, s, "emergency") })
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
 	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })

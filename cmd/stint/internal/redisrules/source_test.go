@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/redisrules"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/cmd/stint/internal/ruletest"
@@ -39,6 +40,7 @@ func suite(t *testing.T, o redisstore.Options) {
 	ruletest.Source(t, func(t *testing.T) ruleset.Source { n++; return open(t, with(fmt.Sprint("p", n))) })
 	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, with("shared")) })
 	ruletest.Fleet(t, open(t, with("fleet")))
+	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, with("emergency")) })
 }
 
 func TestSingle(t *testing.T) {
