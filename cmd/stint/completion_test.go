@@ -35,6 +35,10 @@ func TestShellsCompleteTheValuesOfFlags(t *testing.T) {
 		"rules apply --comment": {nothing},
 		"key ban --tls-ca":      {anyFile},
 		"key peek":              {nothing},
+		"emergency":             {"off", "on", "status", noFiles},
+		"emergency on --by":     {"ip", "api_key", "host", "path", "method", noFiles},
+		"emergency on --for":    {"5m", "10m", "1h", noFiles},
+		"emergency off":         {nothing},
 		"check":                 {"api_key=", "ip=", "method=", "path=", "host=", "tier=", ":6"},
 		"completion":            {"bash", "fish", "powershell", "zsh", noFiles},
 		"rules show --rule":     {nothing}, // no server answers

@@ -137,7 +137,7 @@ func printEmergency(w io.Writer, e *adminclient.Emergency, again string) error {
 		l.printf("it replaces %s by %s, which %s switched on\n", cell(old.Limit), cell(old.By), cell(old.Author))
 	}
 	l.reach(e, again)
-	if changed || l.err != nil || !e.On && !slices.ContainsFunc(e.Nodes, disobeys) {
+	if changed || l.err != nil || len(e.Nodes) == 0 || !e.On && !slices.ContainsFunc(e.Nodes, disobeys) {
 		return l.err
 	}
 	t := newTable(w, "NODE", "ADDRESS", "EMERGENCY")

@@ -58,8 +58,10 @@ func TestUntrustedTextIsSanitized(t *testing.T) {
 		answer object
 		args   []string
 	}{
-		"versions":  {object{"versions": []object{{"author": hostile, "comment": hostile, "hash": hostile}}}, []string{"rules", "history"}},
-		"nodes":     {object{"nodes": []object{{"id": hostile, "address": hostile}}}, []string{"nodes"}},
+		"versions": {object{"versions": []object{{"author": hostile, "comment": hostile, "hash": hostile}}}, []string{"rules", "history"}},
+		"nodes":    {object{"nodes": []object{{"id": hostile, "address": hostile}}}, []string{"nodes"}},
+		"an emergency": {object{"on": true, "limit": hostile, "by": hostile, "author": hostile, "reason": hostile, "source_error": hostile, "replaced": object{"limit": hostile},
+			"nodes": []object{{"id": hostile, "address": hostile}}}, []string{"emergency", "off"}},
 		"a key":     {object{"limits": []object{{"rule": hostile, "name": hostile}}}, []string{"key", "peek", "k"}},
 		"a change":  {object{"files": []string{}, "version": 1, "changed": true, "diff": diff}, []string{"rules", "apply", rules}},
 		"an impact": {object{"rules": 1, "diff": diff, "impact": object{"allowed": 1, "denied": 1, "keys": []object{{"key": hostile}}}}, []string{"rules", "impact", rules}},

@@ -176,16 +176,14 @@ func (a *API) emergencyAnswer(r *request, s *emergency.Status) *emergencyBody {
 	if tag := emergencyTag(s.Revision); tag != "" {
 		r.w.Header().Set("ETag", tag)
 	}
-	body := &emergencyBody{On: s.Revision != "", emergencyState: stateBody(&s.State), Shared: s.Shareable && s.SourceErr == nil && (s.Shared || s.Revision == ""), Nodes: []emergencyNode{}}
-	if s.SourceErr != nil {
-		body.SourceError = "the source of the rules does not answer (the log of the node has the cause)"
-	}
+	body := &emergencyBody{On: s.Revision != "", emergencyState: stateBody(&s.State), Nodes: []emergencyNode{}}
 	ctx, cancel := context.WithTimeout(r.Context(), nodesTime)
 	defer cancel()
 	nodes, err := a.Rules.Nodes(ctx)
-	if err != nil {
-		return body
+	if s.Shareable && (s.SourceErr != nil || err != nil) {
+		body.SourceError = "the source of the rules does not answer (the log of the node has the cause)"
 	}
+	body.Shared = s.Shared && body.SourceError == ""
 	for _, n := range nodes {
 		body.Nodes = append(body.Nodes, emergencyNode{n.ID, n.Address, n.Emergency == s.Revision})
 	}

@@ -76,7 +76,7 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	var sent atomic.Bool
 	a, err := c.do(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), &q)
 	if _, refused := errors.AsType[*Error](err); err != nil && !refused && q.Change && sent.Load() {
-		err = fmt.Errorf("%w; the change may have taken effect or not (check with stint rules history or stint key peek)", err)
+		err = fmt.Errorf("%w; the change may have taken effect or not (check with stint rules history, stint key peek or stint emergency status)", err)
 	}
 	return a, err
 }

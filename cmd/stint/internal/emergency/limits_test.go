@@ -110,6 +110,28 @@ func TestTakesAreCountedByTheirKeysApart(t *testing.T) {
 	}
 }
 
+func TestTheDefaultsOfASetDoNotReachIt(t *testing.T) {
+	for _, text := range []string{
+		"defaults: {algorithm: leaky_bucket, queue: 5, limit: 1, window: 1s}\nrules: []",
+		"defaults: {algorithm: sliding_window_counter, buckets: 6, limit: 1, window: 1m}\nrules: []",
+		"defaults: {algorithm: quota, period: 30d, anchor: \"2026-01-31T00:00:00Z\", utc_offset: \"+02:00\", limit: 1}\nrules: []",
+		"defaults: {refill_rate: 1.5, burst: 9}\nrules: []",
+		"defaults: {limits: [{limit: 1, window: 1s}, {limit: 2, window: 1m}]}\nrules: []",
+		"defaults: {params: {limit: 1, window: 5}}\nrules: []",
+		"",
+	} {
+		f, err := Apply(State{Record: Record{Revision: "r", On: true, Limit: "3/m", By: "ip"}}, []rule.File{{Name: "r.yaml", Data: []byte(text)}})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		limits := f.Set.Rule(Rule).Effective(f.Set)[0].Limits
+		if len(limits) != 1 || limits[0].String() != "token_bucket:1m 3 per 1m, capacity 3" {
+			t.Errorf("%s: %v", text, limits)
+		}
+	}
+}
+
 func TestTheIDIsReserved(t *testing.T) {
 	set, err := rule.Parse(rule.File{Name: "r.yaml", Data: []byte("rules: [{id: emergency, limit: 1/s}]")})
 	if err != nil || CheckSet(set) == nil || CheckSet(rule.Builtin()) != nil {

@@ -225,7 +225,7 @@ func (s *Switch) waitLocked(now time.Time) {
 
 // Status is what a node knows of the emergency.
 type Status struct {
-	State // in force; the zero State if there is none
+	State // in force; without a revision if there is none
 
 	// SourceErr is why the source of the rules did not answer last; nil if it did, or if
 	// nodes share no source that carries the switch.
@@ -238,7 +238,9 @@ type Status struct {
 func (s *Switch) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{State: s.inForce, SourceErr: s.failure, Shareable: s.Source != nil}
+	is := Status{State: s.inForce, SourceErr: s.failure, Shareable: s.Source != nil}
+	is.Shared = is.Shareable && !s.own.validAt(time.Now())
+	return is
 }
 
 // Change is a request to switch.
