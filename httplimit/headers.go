@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,9 +33,7 @@ func (a *Answer) SetHeaders(h http.Header, now time.Time) {
 		text = f.denial(text, a)
 	}
 	f.set(h, string(text))
-	for name, values := range a.Header {
-		h[name] = values
-	}
+	maps.Copy(h, a.Header)
 }
 
 // field is a header field of an answer.

@@ -234,3 +234,18 @@ func wantFields(t *testing.T, a *Answer, want map[string]string) {
 		t.Errorf("%d fields: %v; want %d", len(h), h, len(want))
 	}
 }
+
+func TestAnAnswerCarriesFurtherFields(t *testing.T) {
+	for name, a := range map[string]Answer{
+		"a denial":     {Decision: denied(), Policies: []Policy{orders(t)}},
+		"no dialect":   {Decision: allowed(), Policies: []Policy{orders(t)}, Dialect: None},
+		"a listed one": {Listed: true},
+	} {
+		a.Header = http.Header{"X-More": {"1"}, "X-Other": {"a", "b"}}
+		h := http.Header{"X-More": {"0"}}
+		a.SetHeaders(h, testNow)
+		if h.Get("X-More") != "1" || strings.Join(h["X-Other"], "") != "ab" {
+			t.Errorf("%s: %v", name, h)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package emergency
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -122,7 +123,7 @@ func (f *InForce) ByAttributes(a rule.Attributes, cost int64) (stint.Claim, erro
 // requests have; known are names to suggest.
 func CheckBy(by string, known []string, usable func(name string) error) error {
 	if by == "" {
-		return fmt.Errorf("by: is missing (give an attribute, such as ip)")
+		return errors.New("by: is missing (give an attribute, such as ip)")
 	}
 	if len(by) > maxName {
 		return fmt.Errorf("by: is longer than %d bytes", maxName)

@@ -28,9 +28,9 @@ deny: ["sk_revoked_*"]
 `
 
 // switchOn switches the emergency on by the admin API.
-func (r *running) switchOn(limit, by, duration string) answer {
+func (r *running) switchOn(limit, by string) answer {
 	r.t.Helper()
-	got := r.do(http.MethodPut, "admin", "/v1/emergency", fmt.Sprintf(`{"limit":%q,"by":%q,"for":%q,"reason":"a test"}`, limit, by, duration), nil)
+	got := r.do(http.MethodPut, "admin", "/v1/emergency", fmt.Sprintf(`{"limit":%q,"by":%q,"for":"10m","reason":"a test"}`, limit, by), nil)
 	if got.status != http.StatusOK {
 		r.t.Fatal(got)
 	}
@@ -48,7 +48,7 @@ func TestAnEmergencyLimitsEveryRequest(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{Rules: rulesFile(t, emergencyRules), Gateway: "127.0.0.1:0", Upstreams: echo(t)})
 	s.wantMetric("stint_emergency 0", true)
-	on := s.switchOn("2/m", "ip", "10m").decoded(t)
+	on := s.switchOn("2/m", "ip").decoded(t)
 	// The client is 127.0.0.1 for the gateway and forward auth, which count together.
 	got := s.get("gateway", "/orders", "X-API-Key", "k1")
 	policy := `"orders";q=50;w=60, "emergency";q=2;w=60`
@@ -102,7 +102,7 @@ func TestAnEmergencyLimitsEveryRequest(t *testing.T) {
 func TestAnEmergencyJoinsTakesByTheirKey(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{Rules: rulesFile(t, emergencyRules), GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0"})
-	s.switchOn("2/m", "ip", "10m")
+	s.switchOn("2/m", "ip")
 	// A caller that takes under an address does not use what the client of that address has.
 	for i, want := range []string{"true 2 1 emergency", "true 2 0 emergency", "false 2 0 emergency"} {
 		d := s.post("http", "/v1/take", `{"key":"203.0.113.1","limit":"50/m"}`).decoded(t)
@@ -153,7 +153,7 @@ func TestAnEmergencyJoinsTheGroupsOfOtherPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.switchOn("2/m", "ip", "10m")
+	s.switchOn("2/m", "ip")
 	for _, l := range []stint.Limit{limit, ruled} {
 		for i, want := range []string{"true 1 true", "true 0 true", "false 0 true"} {
 			groups := []stint.Group{
@@ -174,7 +174,7 @@ func TestAnEmergencyJoinsTheGroupsOfOtherPrograms(t *testing.T) {
 func TestAnEmergencyOutranksOpen(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, Config{GRPC: "127.0.0.1:0"})
-	s.switchOn("2/m", "ip", "10m")
+	s.switchOn("2/m", "ip")
 	for path, status := range map[string]int{"/open": http.StatusOK, "/unmatched": http.StatusOK} {
 		for i, want := range []bool{true, true, false, false} {
 			got := s.post("http", "/v1/check", fmt.Sprintf(`{"attributes":{"api_key":"k%d","ip":"203.0.113.%d","path":%q}}`, i, len(path), path))
@@ -197,7 +197,7 @@ func TestAnEmergencyOutranksOpen(t *testing.T) {
 func TestAnEmergencyUnderEnvoy(t *testing.T) {
 	t.Parallel()
 	s, client := runEnvoy(t, Config{EnvoyHeaders: DefaultEnvoyHeaders()})
-	s.switchOn("2/m", "ip", "10m")
+	s.switchOn("2/m", "ip")
 	from := func(user, address string) *ratelimitpb.RateLimitRequest {
 		q := ofUser(user, 1)
 		q.Descriptors = append(q.Descriptors, &commonpb.RateLimitDescriptor{Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "remote_address", Value: address}}})
@@ -244,7 +244,7 @@ func TestEnvoyObeysAnEmergencyWhileTheStoreFails(t *testing.T) {
 	writeFile(t, config.EnvoyConfig+"/shop.yaml", envoyFile)
 	s := guarded(t, config)
 	client := ratelimitpb.NewRateLimitServiceClient(dialGRPC(t, s))
-	s.switchOn("1/m", "host", "10m")
+	s.switchOn("1/m", "host")
 	if got, err := client.ShouldRateLimit(patient(t), ofUser("ann", 1)); err == nil {
 		t.Errorf("the limits of the domain have no decision, which Envoy judges: %v", got)
 	}
@@ -257,7 +257,7 @@ func TestAnEmergencyOutlivesAChangeOfTheRules(t *testing.T) {
 	t.Parallel()
 	file := rulesFile(t, emergencyRules)
 	s := run(t, Config{Rules: file})
-	s.switchOn("1/m", "header:x-device", "10m")
+	s.switchOn("1/m", "header:x-device")
 	ask := func() map[string]any {
 		return s.post("http", "/v1/check", `{"attributes":{"header:x-device":"d","path":"/new"}}`).decoded(t)
 	}
@@ -283,7 +283,7 @@ func TestAnEmergencySurvivesARestartByTheStateFolder(t *testing.T) {
 	t.Parallel()
 	file, state := rulesFile(t, emergencyRules), t.TempDir()
 	s := run(t, Config{Rules: file, StateDir: state})
-	s.switchOn("1/m", "ip", "10m")
+	s.switchOn("1/m", "ip")
 	s.stop()
 	if err := s.end(); err != nil {
 		t.Fatal(err)
