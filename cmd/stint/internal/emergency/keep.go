@@ -15,9 +15,9 @@ type kept struct {
 	Own    State `json:"own"`
 }
 
-// read takes over the state of an earlier process. A file that cannot be read is reported
+// load takes over the state of an earlier process. A file that cannot be read is reported
 // and ignored: the server must start.
-func (s *Switch) read() {
+func (s *Switch) load() {
 	if s.File == "" {
 		return
 	}
@@ -47,12 +47,9 @@ func (s *Switch) read() {
 	s.shared, s.own = k.Shared, k.Own
 }
 
-// write keeps the state for the next process.
-func (s *Switch) write() {
-	if s.File == "" {
-		return
-	}
-	if s.shared.Revision == "" && s.own.Revision == "" {
+// keepLocked keeps the state for the next process.
+func (s *Switch) keepLocked() {
+	if s.File == "" || s.shared.Revision == "" && s.own.Revision == "" {
 		return
 	}
 	data, err := json.Marshal(kept{s.shared, s.own})

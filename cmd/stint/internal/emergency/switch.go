@@ -65,7 +65,7 @@ func New(o Options) *Switch {
 		o.Changed = func() {}
 	}
 	s := &Switch{Options: o}
-	s.read()
+	s.load()
 	return s
 }
 
@@ -148,61 +148,63 @@ func (s *Switch) learnLocked(state State) {
 	s.settleLocked()
 }
 
-// settleLocked puts the state that is valid now in force, and keeps it in the file.
+// settleLocked puts the state that is valid now in force, and keeps it in the file. What was
+// switched on this node alone comes before the record of the source.
 func (s *Switch) settleLocked() {
 	now := time.Now()
-	current := s.own
-	if !current.validAt(now) {
-		current = s.shared
+	valid := s.own
+	if !valid.validAt(now) {
+		valid = s.shared
 	}
-	if !current.validAt(now) || !current.On {
-		s.use(State{Record: Record{Author: current.Author, Reason: current.Reason}})
+	if valid.validAt(now) && valid.On {
+		s.enforceLocked(valid)
 	} else {
-		s.use(current)
+		s.endLocked(&valid, now)
 	}
-	s.write()
+	s.keepLocked()
 	s.waitLocked(now)
 }
 
 func (s *State) validAt(now time.Time) bool { return s.Revision != "" && now.Before(s.Ends) }
 
-// use puts a state in force unless it is already. A state without a revision is none; its
-// author, if any, has switched off.
-func (s *Switch) use(state State) {
-	was := s.inForce
-	if was.Revision == state.Revision {
+// enforceLocked puts an emergency in force unless it is already.
+func (s *Switch) enforceLocked(state State) {
+	if s.inForce.Revision == state.Revision {
 		s.inForce = state // the source may turn out to have what this node switched alone
 		return
 	}
-	var next *State
-	if state.Revision != "" {
-		next = &state
-	}
-	if err := s.Use(next); err != nil {
+	if err := s.Use(&state); err != nil {
 		s.Logger.Error("emergency: this node cannot obey", "limit", state.Limit, "by", state.By, "error", err)
 		return
 	}
-	s.inForce = State{}
-	if next != nil {
-		s.inForce = state
-	}
-	s.log(&was, &state)
-	s.Changed()
-}
-
-func (s *Switch) log(was, state *State) {
 	scope := "this node"
 	if state.Shared {
 		scope = "every node of the source of the rules"
 	}
-	switch {
-	case state.Revision != "":
-		s.Logger.Warn("emergency on", "limit", state.Limit, "by", state.By, "until", state.Until.UTC().Format(time.RFC3339), "who", state.Author, "reason", state.Reason, "scope", scope, "replaces", was.Revision != "")
-	case !time.Now().Before(was.Ends):
-		s.Logger.Warn("emergency ended at its time", "limit", was.Limit, "by", was.By, "who", was.Author, "reason", was.Reason)
-	default:
-		s.Logger.Warn("emergency off", "limit", was.Limit, "by", was.By, "who", state.Author, "reason", state.Reason)
+	s.Logger.Warn("emergency on", "limit", state.Limit, "by", state.By, "until", state.Until.UTC().Format(time.RFC3339),
+		"who", state.Author, "reason", state.Reason, "scope", scope, "replaces", s.inForce.Revision != "")
+	s.inForce = state
+	s.Changed()
+}
+
+// endLocked ends the emergency that is in force, if there is one: because its time is over, or
+// because of the record that switched it off.
+func (s *Switch) endLocked(off *State, now time.Time) {
+	was := s.inForce
+	if was.Revision == "" {
+		return
 	}
+	if err := s.Use(nil); err != nil {
+		s.Logger.Error("emergency: this node cannot end it", "limit", was.Limit, "by", was.By, "error", err)
+		return
+	}
+	if was.validAt(now) {
+		s.Logger.Warn("emergency off", "limit", was.Limit, "by", was.By, "who", off.Author, "reason", off.Reason)
+	} else {
+		s.Logger.Warn("emergency ended at its time", "limit", was.Limit, "by", was.By, "who", was.Author, "reason", was.Reason)
+	}
+	s.inForce = State{}
+	s.Changed()
 }
 
 // waitLocked sets the timer for the next end of a state.

@@ -24,33 +24,35 @@ func (r *rules) newSwitch(source ruleset.Source, folder string) *emergency.Switc
 	return emergency.New(o)
 }
 
-// useEmergency puts an emergency in force, or, with nil, none.
+// useEmergency puts an emergency in force, or, with nil, none. After an error the rules, and an
+// emergency that was on before, stay in force.
 func (r *rules) useEmergency(s *emergency.State) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	was := r.emergency
 	r.emergency = s
-	if err := r.installLocked(); err != nil {
+	v, err := r.withEmergencyLocked()
+	if err != nil {
 		r.emergency = was
 		return err
 	}
+	r.install(v)
 	return nil
 }
 
-// installLocked puts the rules in force, with the emergency if one is on. After an error the
-// rules are in force without it.
-func (r *rules) installLocked() error {
-	v, err := r.withEmergencyLocked()
+// install puts a version in force.
+func (r *rules) install(v *version) {
 	r.store.Use(v.set)
 	r.current.Store(v)
 	if v.emergency == nil {
 		r.metrics.EmergencyOff()
-		return err
+	} else {
+		r.metrics.EmergencyOn(v.emergency.Ends)
 	}
-	r.metrics.EmergencyOn(v.emergency.Ends)
-	return nil
 }
 
+// withEmergencyLocked returns the rules with the emergency that is on, if one is. With an
+// error it returns the rules alone.
 func (r *rules) withEmergencyLocked() (*version, error) {
 	if r.emergency == nil {
 		return r.base, nil

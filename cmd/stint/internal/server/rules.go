@@ -161,9 +161,11 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	r.changing.Lock()
 	old := r.base
 	r.base, r.files = v, from.Files
-	if err := r.installLocked(); err != nil {
+	current, err := r.withEmergencyLocked()
+	if err != nil {
 		r.log.Error("emergency: it is not in force with these rules", errorAttr(err))
 	}
+	r.install(current)
 	r.changing.Unlock()
 	if old != nil {
 		r.forget(old.set, set)
