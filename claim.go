@@ -43,7 +43,8 @@ type Claim struct {
 	// [MaxDelayOf] returns the MaxDelay for a context.
 	MaxDelay time.Duration
 	// Local replaces the claim under [FailLocal] while its store fails.
-	// Nil means this node's share of the limit itself.
+	// Nil means this node's share of the limit itself. The other policies ignore
+	// Local.
 	Local *Local
 	// AnyOf, above zero, makes the claim one of a set of alternatives: the
 	// claims of its [Group] with the same number. A set admits when one of its
@@ -90,12 +91,13 @@ type OnFailure uint8
 
 // The failure policies.
 const (
-	FailOpen   OnFailure = iota // the check is allowed
-	FailClosed                  // the check is denied
-	FailLocal                   // decided in memory, by this node's share
+	FailOpen      OnFailure = iota // the check is allowed
+	FailClosed                     // the check is denied
+	FailLocal                      // decided in memory, by this node's share
+	FailLastKnown                  // as FailLocal, but continues from what the node last knew of the key
 )
 
-var failureNames = [...]string{"open", "closed", "local"}
+var failureNames = [...]string{"open", "closed", "local", "last_known"}
 
 // String returns the name that rule files use, such as "closed".
 func (f OnFailure) String() string { return nameOf("failure policy", failureNames[:], f) }

@@ -24,7 +24,8 @@ func (oneShard) Stop(string)                         {}
 func (oneShard) Start(string)                        {}
 
 // BenchmarkTake is a check in a memory store: alone, guarded, guarded as one
-// of several shards, and guarded while its circuit is open.
+// of several shards, guarded while its circuit is open, and under a policy that
+// learns from each answer.
 func BenchmarkTake(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{ProcessorClock: true})
 	broken := &faulty{Store: memory}
@@ -39,12 +40,15 @@ func BenchmarkTake(b *testing.B) {
 		{"guardedShard", mustNew(b, perShard{memory}, guard.Options{})},
 		{"leftAlone", alone},
 	} {
-		b.Run(c.name, func(b *testing.B) { benchmarkTake(b, c.store) })
+		b.Run(c.name, func(b *testing.B) { benchmarkTake(b, c.store, stint.FailOpen) })
 	}
+	b.Run("lastKnown", func(b *testing.B) {
+		benchmarkTake(b, mustNew(b, memory, guard.Options{Nodes: 3}), stint.FailLastKnown)
+	})
 }
 
-func benchmarkTake(b *testing.B, store stint.Store) {
-	claim := stint.Claim{Key: "user:42", Limit: mustLimit(b, "100000000/s"), Cost: 1}
+func benchmarkTake(b *testing.B, store stint.Store, onFailure stint.OnFailure) {
+	claim := stint.Claim{Key: "user:42", Limit: mustLimit(b, "100000000/s"), Cost: 1, Policy: stint.Policy{OnFailure: onFailure}}
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -13,7 +13,7 @@ func (s *Store) degradeClaim(c stint.Claim, o outcome) (stint.Decision, error) {
 	switch c.Policy.OnFailure {
 	case stint.FailClosed:
 		return s.denied(&c, o.shard), nil
-	case stint.FailLocal:
+	case stint.FailLocal, stint.FailLastKnown:
 		return s.takeLocal(c, o.shard)
 	}
 	return s.allowed(&c), nil
@@ -32,7 +32,7 @@ func (gc *groupCall) degrade(o *outcome, out []stint.Decision, charge, dry bool)
 		return o.err
 	case policy == stint.FailClosed:
 		gc.guard.deny(o.claims, out, o.shard)
-	case policy == stint.FailLocal && (charge || dry):
+	case decidesLocally(policy) && (charge || dry):
 		return gc.takeLocal(o.claims, out, o.shard, dry)
 	default:
 		gc.guard.allow(o.claims, out)
@@ -43,11 +43,16 @@ func (gc *groupCall) degrade(o *outcome, out []stint.Decision, charge, dry bool)
 // canDegrade reports whether a failure policy can decide a claim. Only the store can
 // reset. Only a state that holds the take can refund: the store, or the local state.
 func canDegrade(c *stint.Claim) bool {
-	return c.Cost >= 0 || c.Policy.OnFailure == stint.FailLocal && c.Cost != stint.Forget
+	return c.Cost >= 0 || decidesLocally(c.Policy.OnFailure) && c.Cost != stint.Forget
+}
+
+// decidesLocally reports whether a claim with this policy is decided in memory.
+func decidesLocally(f stint.OnFailure) bool {
+	return f == stint.FailLocal || f == stint.FailLastKnown
 }
 
 // policyOf returns the strictest failure policy among the claims of a group: closed
-// before local, and local before open. It returns false if a claim needs the store, as
+// before local or last known, and those before open. It returns false if a claim needs the store, as
 // a reset does.
 func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 	for i := range claims {

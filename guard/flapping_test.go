@@ -18,6 +18,7 @@ type flapping struct {
 	nodes      func(cycle int) int64 // nil: one node
 	groups     bool
 	local      *stint.Local
+	policy     stint.OnFailure
 	keys       int
 	limit      stint.Spec
 }
@@ -56,7 +57,7 @@ func (f *flapping) run(t *testing.T) (keys []tally) {
 				store.befall(fails(errUnavailable))
 			}
 			for k := range keys {
-				c := stint.Claim{Key: fmt.Sprint("user:", k), Limit: limit, Cost: 1, Local: f.local, Policy: stint.Policy{OnFailure: stint.FailLocal}}
+				c := stint.Claim{Key: fmt.Sprint("user:", k), Limit: limit, Cost: 1, Local: f.local, Policy: stint.Policy{OnFailure: f.policy}}
 				keys[k].note(f.take(t, g, c))
 			}
 		}
@@ -115,44 +116,51 @@ func TestFlappingStoreHandsOutTheShareOnce(t *testing.T) {
 		"nodes that count": {away: 300 * time.Millisecond, back: 700 * time.Millisecond, keys: 1, limit: second, nodes: func(cycle int) int64 { return int64(1 + cycle%3) }},
 		"three nodes":      {away: 300 * time.Millisecond, back: 700 * time.Millisecond, keys: 1, limit: second, nodes: func(int) int64 { return 3 }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				for _, k := range f.run(t) {
-					rate := float64(f.limit.Limit) / f.limit.Window.Seconds()
-					share := f.limit.Limit
-					if name == "three nodes" {
-						rate, share = rate/3, share/3
+		for _, f.policy = range inMemory {
+			t.Run(name+" "+f.policy.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					for _, k := range f.run(t) {
+						rate := float64(f.limit.Limit) / f.limit.Window.Seconds()
+						share := f.limit.Limit
+						if name == "three nodes" {
+							rate, share = rate/3, share/3
+						}
+						// Each time that the store is back it has admitted nothing that
+						// drains memory until the first check: one more an outage.
+						if most := share + int64(rate*k.without.Seconds()) + flaps; k.local > most {
+							t.Errorf("memory admitted %d, want at most %d", k.local, most)
+						}
 					}
-					// Each time that the store is back it has admitted nothing that
-					// drains memory until the first check: one more an outage.
-					if most := share + int64(rate*k.without.Seconds()) + flaps; k.local > most {
-						t.Errorf("memory admitted %d, want at most %d", k.local, most)
-					}
-				}
+				})
 			})
-		})
+		}
 	}
 }
+
+// inMemory lists the policies under which a claim is decided in memory.
+var inMemory = []stint.OnFailure{stint.FailLocal, stint.FailLastKnown}
 
 // Windows are handed out once each.
 func TestFlappingStoreHandsOutAWindowOnce(t *testing.T) {
 	for _, algorithm := range []stint.Algorithm{stint.FixedWindow, stint.SlidingWindowCounter, stint.SlidingWindowLog, stint.Quota} {
-		t.Run(algorithm.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spec := stint.Spec{Algorithm: algorithm, Limit: 60, Window: flapWindow}
-				if algorithm == stint.Quota {
-					spec.Window, spec.Period = 0, "day"
-				}
-				f := flapping{away: 300 * time.Millisecond, back: 4700 * time.Millisecond, keys: 2, limit: spec}
-				for _, k := range f.run(t) {
-					for window, n := range k.windows {
-						if n > 60 {
-							t.Errorf("memory admitted %d in window %d, want at most 60", n, window)
+		for _, policy := range inMemory {
+			t.Run(algorithm.String()+" "+policy.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					spec := stint.Spec{Algorithm: algorithm, Limit: 60, Window: flapWindow}
+					if algorithm == stint.Quota {
+						spec.Window, spec.Period = 0, "day"
+					}
+					f := flapping{away: 300 * time.Millisecond, back: 4700 * time.Millisecond, keys: 2, limit: spec, policy: policy}
+					for _, k := range f.run(t) {
+						for window, n := range k.windows {
+							if n > 60 {
+								t.Errorf("memory admitted %d in window %d, want at most 60", n, window)
+							}
 						}
 					}
-				}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -161,7 +169,7 @@ func TestFlappingStoreHandsOutAWindowOnce(t *testing.T) {
 func TestFlappingStoreKeepsALocalLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := flapping{
-			away: 300 * time.Millisecond, back: 700 * time.Millisecond, keys: 3, limit: stint.Spec{Limit: 60, Window: time.Second},
+			away: 300 * time.Millisecond, back: 700 * time.Millisecond, keys: 3, limit: stint.Spec{Limit: 60, Window: time.Second}, policy: stint.FailLocal,
 			local: &stint.Local{Key: "10.0.0.1", Limit: mustLimit(t, "10/m")},
 		}
 		local := int64(0)

@@ -180,7 +180,6 @@ func (gc *groupCall) scatter() {
 func (gc *groupCall) answer() error {
 	var errs storekit.Errors
 	at, out := 0, gc.out
-	local := gc.guard.local.Load()
 	for i := range gc.groups {
 		g := &gc.groups[i]
 		charge := !g.Dry
@@ -191,8 +190,8 @@ func (gc *groupCall) answer() error {
 			switch {
 			case o.err != nil && !o.final:
 				o.err = gc.degrade(o, decisions, charge, g.Dry)
-			case o.err == nil && local != nil && charge:
-				gc.chargeLocal(local, o.claims, decisions)
+			case o.err == nil && !g.Dry:
+				gc.settle(o.claims, decisions, charge)
 			}
 			errs.Set(at, gc.groups, o.err)
 			if part == 0 {
@@ -204,14 +203,18 @@ func (gc *groupCall) answer() error {
 	return errs.Err()
 }
 
-// chargeLocal charges the local state with what the store has charged for a part.
-func (gc *groupCall) chargeLocal(l *local, claims []stint.Claim, decisions []stint.Decision) {
-	if !admits(claims, decisions) {
-		return
-	}
-	nodes := gc.guard.nodes()
+// settle brings the local state up to date with the store's answer for a part. charge is
+// false for a shadow whose group is denied.
+func (gc *groupCall) settle(claims []stint.Claim, decisions []stint.Decision, charge bool) {
+	asked, admitted := false, false
 	for i := range claims {
-		l.chargeAdmitted(&claims[i], &decisions[i], nodes)
+		if !gc.guard.settles(&claims[i]) {
+			continue
+		}
+		if !asked { // few claims need it
+			asked, admitted = true, charge && admits(claims, decisions)
+		}
+		gc.guard.settle(&claims[i], &decisions[i], admitted && decisions[i].Allowed)
 	}
 }
 

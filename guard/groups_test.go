@@ -29,7 +29,7 @@ func asks(tb testing.TB, key string, p stint.OnFailure) stint.Claim {
 // In a group: closed if any is closed, else what the local claims say, else
 // open. The groups are asked three times, which exhausts the local ones.
 func TestGroupsWithoutStore(t *testing.T) {
-	const open, closed, local = stint.FailOpen, stint.FailClosed, stint.FailLocal
+	const open, closed, local, known = stint.FailOpen, stint.FailClosed, stint.FailLocal, stint.FailLastKnown
 	for _, c := range []struct {
 		name     string
 		policies []stint.OnFailure
@@ -41,6 +41,9 @@ func TestGroupsWithoutStore(t *testing.T) {
 		{"closedBeatsLocal", []stint.OnFailure{local, closed, open}, nil, [3]string{"ADA", "ADA", "ADA"}},
 		{"localDecides", []stint.OnFailure{open, local}, nil, [3]string{"AA", "AA", "AD"}},
 		{"localsDecideTogether", []stint.OnFailure{local, local}, nil, [3]string{"AA", "AA", "DD"}},
+		{"closedBeatsLastKnown", []stint.OnFailure{known, closed, local}, nil, [3]string{"ADA", "ADA", "ADA"}},
+		{"lastKnownDecides", []stint.OnFailure{known, open}, nil, [3]string{"AA", "AA", "DA"}},
+		{"lastKnownAndLocalDecideTogether", []stint.OnFailure{known, local, open}, nil, [3]string{"AAA", "AAA", "DDA"}},
 		{"alternativeToClosedIsClosed", []stint.OnFailure{open, closed}, []uint8{1, 1}, [3]string{"DD", "DD", "DD"}},
 		{"setsAreClosedApart", []stint.OnFailure{open, closed}, []uint8{1, 2}, [3]string{"AD", "AD", "AD"}},
 	} {

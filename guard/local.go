@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +20,12 @@ import (
 // here too: otherwise the share would refill while the store is up. The price is one
 // decision in memory for each such claim.
 type local struct {
-	store   stint.Store
-	until   atomic.Int64 // the latest reset time of the decisions made here, in µs
-	shares  *shares      // shares of the limits of rules and programs
-	callers *shares      // of limits that callers bring: apart, so that new ones evict no rule's share
+	store    stint.Store
+	until    atomic.Int64 // the latest reset time of the decisions made here, in µs; 0: none counts
+	shares   *shares      // shares of the limits of rules and programs
+	callers  *shares      // of limits that callers bring: apart, so that new ones evict no rule's share
+	knows    atomic.Bool  // the state has knowledge for FailLastKnown, and is never dropped
+	learning stripes
 }
 
 // shares caches this node's shares of limits. The zero limit: too slow to be divided.
@@ -63,20 +66,47 @@ func (s *Store) openLocal() *local {
 		store:   store,
 		shares:  boundedcache.New[portion, stint.Limit](maxShares),
 		callers: boundedcache.New[portion, stint.Limit](maxShares),
+
+		learning: stripes{seed: maphash.MakeSeed()},
 	}
 	s.local.Store(l)
-	s.shards.background.run(func(ctx context.Context) { s.expireLocal(ctx, l) })
 	return l
 }
 
-// expireLocal drops the local state once the store is up and nothing in it counts
-// any more.
+// extend extends until to the reset time of a decision. The first decision of a failure
+// starts the goroutine that awaits the end of until.
+func (s *Store) extend(l *local, d *stint.Decision) {
+	until := d.At + d.ResetAfter.Microseconds()
+	for old := l.until.Load(); old < until; old = l.until.Load() {
+		if !l.until.CompareAndSwap(old, until) {
+			continue
+		}
+		if old == 0 {
+			s.shards.background.run(func(ctx context.Context) { s.expireLocal(ctx, l) })
+		}
+		return
+	}
+}
+
+// expireLocal ends the local state once the store is up and no local decision counts any
+// more.
 func (s *Store) expireLocal(ctx context.Context, l *local) {
 	for left := time.Duration(0); pause(ctx, min(max(left, time.Second), time.Hour)); {
-		if left = s.untilReset(l); left <= 0 && s.shards.up() && s.dropLocal(l) {
+		if left = s.untilReset(l); left <= 0 && s.shards.up() && s.endLocal(l) {
 			return
 		}
 	}
+}
+
+// endLocal drops the local state. If the state has knowledge for FailLastKnown, endLocal
+// only ends the charges for other claims. It returns false if a claim was decided
+// meanwhile.
+func (s *Store) endLocal(l *local) bool {
+	if !l.knows.Load() {
+		return s.dropLocal(l)
+	}
+	until := l.until.Load()
+	return until <= s.now() && l.until.CompareAndSwap(until, 0)
 }
 
 // now returns the time of a decision, in microseconds since the Unix epoch.
@@ -88,14 +118,14 @@ func (s *Store) untilReset(l *local) time.Duration {
 }
 
 // dropLocal drops the local state, and prepares an empty store for the next failure.
-// It returns false, and keeps the state, if a claim was decided meanwhile. A check that
-// still uses a dropped state notices it and decides again.
+// It returns false, and keeps the state, if a claim was decided or learned from meanwhile.
+// A check that still uses a dropped state notices it and decides again.
 func (s *Store) dropLocal(l *local) bool {
 	fresh := s.options.Local()
 	s.spare.Lock()
 	defer s.spare.Unlock()
 	s.local.Store(nil)
-	if s.untilReset(l) > 0 {
+	if s.untilReset(l) > 0 || l.knows.Load() {
 		s.local.Store(l)
 		return false
 	}
@@ -105,14 +135,6 @@ func (s *Store) dropLocal(l *local) bool {
 
 // dropped reports whether a local state is not the one in use.
 func (s *Store) dropped(l *local) bool { return s.local.Load() != l }
-
-// extend extends until to the reset time of a decision.
-func (l *local) extend(d *stint.Decision) {
-	until := d.At + d.ResetAfter.Microseconds()
-	for old := l.until.Load(); old < until && !l.until.CompareAndSwap(old, until); {
-		old = l.until.Load()
-	}
-}
 
 // share returns this node's share of a limit, and false if the limit is too slow to be
 // divided.
@@ -133,10 +155,14 @@ func (l *local) share(limit stint.Limit, nodes int) (stint.Limit, bool) {
 	return share, share.Valid()
 }
 
-// chargeAdmitted charges the local state with what the store has admitted of a claim. It
-// skips a claim with a local limit of its own, which the store's decisions do not use.
+// counts reports whether a local decision still counts.
+func (l *local) counts() bool { return l.until.Load() != 0 }
+
+// chargeAdmitted charges the local state with what the store has admitted of a claim under
+// FailLocal. It skips a claim with a local limit of its own, which the store's decisions
+// do not use.
 func (l *local) chargeAdmitted(c *stint.Claim, d *stint.Decision, nodes int) {
-	if c.Policy.OnFailure != stint.FailLocal || c.Local != nil || !d.Allowed {
+	if c.Local != nil {
 		return
 	}
 	in, ok := l.localClaim(c, nodes)
@@ -152,7 +178,7 @@ func (l *local) chargeAdmitted(c *stint.Claim, d *stint.Decision, nodes int) {
 // the limit is too slow to be divided among the nodes.
 func (l *local) localClaim(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
 	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, MaxDelay: c.MaxDelay, AnyOf: c.AnyOf}
-	if c.Local == nil {
+	if c.Local == nil || c.Policy.OnFailure != stint.FailLocal {
 		in.Limit, ok = l.share(c.Limit, nodes)
 		return in, ok
 	}
@@ -172,12 +198,12 @@ func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 		return s.denied(&c, sh), nil
 	}
 	d, err := l.store.Take(context.Background(), in)
-	l.extend(&d)
+	s.extend(l, &d)
 	if s.dropped(l) {
 		return s.takeLocal(c, sh)
 	}
 	d.Degraded = true
-	s.degraded.local.Add(1)
+	s.degraded.countLocal(c.Policy.OnFailure)
 	return d, err
 }
 
@@ -188,8 +214,8 @@ type localClaims struct {
 	out   []stint.Decision
 }
 
-// takeLocal decides a part of a group by its claims with FailLocal, which are decided as
-// one group in memory. If one of them has no share, the part is denied. dry charges
+// takeLocal decides a part of a group by its claims with FailLocal and FailLastKnown, which
+// are decided as one group in memory. If one of them has no share, the part is denied. dry charges
 // nothing.
 func (gc *groupCall) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard, dry bool) error {
 	l, in := gc.guard.openLocal(), &gc.locals
@@ -204,7 +230,7 @@ func (gc *groupCall) takeLocal(claims []stint.Claim, out []stint.Decision, sh *s
 		return err
 	}
 	for i := range in.out {
-		l.extend(&in.out[i])
+		gc.guard.extend(l, &in.out[i])
 	}
 	if gc.guard.dropped(l) {
 		return gc.takeLocal(claims, out, sh, dry)
@@ -230,7 +256,7 @@ func (in *localClaims) gather(l *local, claims []stint.Claim, nodes int) (ok boo
 	in.of = in.of[:0]
 	for i := range claims {
 		c := &claims[i]
-		if c.Policy.OnFailure != stint.FailLocal {
+		if !decidesLocally(c.Policy.OnFailure) {
 			in.of = append(in.of, -1)
 			continue
 		}

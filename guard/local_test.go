@@ -244,7 +244,7 @@ func TestDegradedAnswersGrantNothingExtra(t *testing.T) {
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store, fails(errUnavailable), "user:1")
 		for _, p := range policies {
-			c := claim(t, "user:2", p.policy)
+			c := claim(t, p.name, p.policy)
 			c.Extra = 5
 			if d, err := g.Take(t.Context(), c); err != nil || outline(d) != p.want {
 				t.Errorf("%s: got %+v, %v", p.name, d, err)

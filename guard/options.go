@@ -33,7 +33,9 @@ type Options struct {
 	Nodes int
 
 	// Local returns an empty store for local decisions. Defaults to a memory
-	// store that reads Clock.
+	// store that reads Clock. Under [stint.FailLastKnown] it holds, also while the
+	// store works, a state for each key that the node has seen lately. Its bound on
+	// keys ([stint.MemoryOptions].MaxKeys) bounds what the node knows.
 	Local func() stint.Store
 
 	// Clock returns the time of the decisions that the Store makes itself. It

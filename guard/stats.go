@@ -3,6 +3,7 @@ package guard
 import (
 	"sync/atomic"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/storekit"
 )
@@ -12,9 +13,9 @@ type Stats struct {
 	// Shards lists the servers that claims have used, by name. A server's
 	// replicas follow it once a call has waited for them.
 	Shards []ShardStats
-	// Open, Closed and Local count the claims decided without the store:
-	// allowed, denied, and decided in memory.
-	Open, Closed, Local uint64
+	// Open, Closed, Local and LastKnown count the claims decided without the
+	// store: allowed, denied, and decided in memory under FailLocal and FailLastKnown.
+	Open, Closed, Local, LastKnown uint64
 }
 
 // ShardStats describes one server, or the replicas of one server.
@@ -32,14 +33,24 @@ type ShardStats struct {
 }
 
 // degradedCounts count claims that were decided without the store.
-type degradedCounts struct{ open, closed, local atomic.Uint64 }
+type degradedCounts struct{ open, closed, local, lastKnown atomic.Uint64 }
+
+// countLocal counts a claim with this policy that was decided in memory.
+func (n *degradedCounts) countLocal(f stint.OnFailure) {
+	if f == stint.FailLastKnown {
+		n.lastKnown.Add(1)
+	} else {
+		n.local.Add(1)
+	}
+}
 
 // Stats may be called at any time; it locks each breaker briefly.
 func (s *Store) Stats() Stats {
 	if !s.made() {
 		return Stats{}
 	}
-	stats := Stats{Open: s.degraded.open.Load(), Closed: s.degraded.closed.Load(), Local: s.degraded.local.Load()}
+	n := &s.degraded
+	stats := Stats{Open: n.open.Load(), Closed: n.closed.Load(), Local: n.local.Load(), LastKnown: n.lastKnown.Load()}
 	for _, sh := range s.shards.sorted() {
 		replicas := sh.server != nil
 		if replicas && !sh.used.Load() {
@@ -69,7 +80,10 @@ func (s *Store) Metrics() []storekit.Metric {
 	}
 	return []storekit.Metric{open, opens, refused, {
 		Name: "store_degraded", Help: "Claims decided without the store, by failure policy.", Label: "policy", Counter: true,
-		Samples: []storekit.Sample{{Label: "open", Value: float64(stats.Open)}, {Label: "closed", Value: float64(stats.Closed)}, {Label: "local", Value: float64(stats.Local)}},
+		Samples: []storekit.Sample{
+			{Label: "open", Value: float64(stats.Open)}, {Label: "closed", Value: float64(stats.Closed)},
+			{Label: "local", Value: float64(stats.Local)}, {Label: "last_known", Value: float64(stats.LastKnown)},
+		},
 	}}
 }
 

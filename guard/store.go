@@ -129,8 +129,8 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	if err == nil {
 		call.Success()
 		s.observeEnd(callCtx, shard.name, 1, nil)
-		if l := s.local.Load(); l != nil {
-			l.chargeAdmitted(&c, &d, s.nodes())
+		if s.settles(&c) {
+			s.settle(&c, &d, d.Allowed)
 		}
 		return d, nil
 	}

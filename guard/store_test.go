@@ -36,6 +36,7 @@ var policies = []struct {
 	{"open", stint.FailOpen, stint.Decision{Allowed: true, Degraded: true, Limit: 10, Remaining: 10}},
 	{"closed", stint.FailClosed, stint.Decision{Allowed: false, Degraded: true, Limit: 10}},
 	{"local", stint.FailLocal, stint.Decision{Allowed: true, Degraded: true, Limit: 10, Remaining: 9}},
+	{"lastKnown", stint.FailLastKnown, stint.Decision{Allowed: true, Degraded: true, Limit: 10, Remaining: 9}},
 }
 
 func TestFrozenStoreIsAnsweredForAtTheDeadline(t *testing.T) {
@@ -209,6 +210,9 @@ func TestGiveBacksResetsAndPeeksWhileTheStoreFails(t *testing.T) {
 		{"localGiveBack", stint.FailLocal, -2, stint.Decision{Allowed: true, Degraded: true, Limit: 10, Remaining: 9}},
 		{"openReset", stint.FailOpen, stint.Forget, stint.Decision{}},
 		{"localReset", stint.FailLocal, stint.Forget, stint.Decision{}},
+		{"lastKnownPeek", stint.FailLastKnown, 0, stint.Decision{Allowed: true, Degraded: true, Limit: 10, Remaining: 7}},
+		{"lastKnownGiveBack", stint.FailLastKnown, -2, stint.Decision{Allowed: true, Degraded: true, Limit: 10, Remaining: 9}},
+		{"lastKnownReset", stint.FailLastKnown, stint.Forget, stint.Decision{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -132,10 +132,10 @@ func (gc *groupCall) join(j joined) bool {
 
 // mayJoin reports whether a claim may be joined with others of its key. A claim with a
 // great cost may not, because tokens that do not suffice for a joined claim stay with the
-// node. A claim with FailLocal may not, because such claims are counted one by one while
-// the store fails, and must not wait for a second call.
+// node. A claim that is decided in memory while the store fails may not, because such claims
+// are then counted one by one, and must not wait for a second call.
 func (e *entry) mayJoin(c *stint.Claim) bool {
-	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal
+	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal && c.Policy.OnFailure != stint.FailLastKnown
 }
 
 // A claim may join if its cost is at most 1/shareOfJoined of the limit, or 1.

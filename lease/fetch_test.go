@@ -313,15 +313,15 @@ func TestNotAllClaimsJoin(t *testing.T) {
 func TestClaimsOfUnlikePoliciesDoNotJoin(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
-		groups := singles(l, make([]int64, 12), []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
+		groups := singles(l, make([]int64, 16), slices.Repeat([]int64{1}, 16))
 		for i := range groups {
-			groups[i].Claims[0].Policy.OnFailure = []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal}[i/4]
+			groups[i].Claims[0].Policy.OnFailure = []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal, stint.FailLastKnown}[i/4]
 		}
 		out := make([]stint.Decision, len(groups))
 		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.far.atMost(); got != 7 { // the second check makes the key hot, and two join its call; three join the next
+		if got := s.far.atMost(); got != 11 { // the second check makes the key hot, and two join its call; three join the next
 			t.Errorf("%d claims", got)
 		}
 	})
