@@ -50,6 +50,13 @@ func TestShareStandsInWhereNoLimitIsNamed(t *testing.T) {
 	}
 }
 
+func TestRuleDecidesByWhatTheNodeLastKnew(t *testing.T) {
+	got := claimsOf(t, "rules: [{id: r, limit: 1/s, on_store_failure: last_known}]", Map{"api_key": "a"})
+	if got[0].Policy.OnFailure != stint.FailLastKnown || got[0].Local != nil {
+		t.Errorf("got %+v", got[0])
+	}
+}
+
 func TestLocalIdentityThatCannotBeIsTheRequestsFault(t *testing.T) {
 	s := mustParse(t, "rules: [{id: r, limit: 1/s, on_store_failure: {local: {limit: 1/s, by: [user]}}}]")
 	now := int64(1)

@@ -106,7 +106,7 @@ type rawLocal struct {
 // localPolicy is the index of "local" among the failure policies.
 const localPolicy = 2
 
-var failurePolicies = []string{"open", "closed", "local"}
+var failurePolicies = []string{"open", "closed", "local", "last_known"}
 
 // dialects returns the valid values of a rule's headers field. The first is the
 // default.

@@ -20,6 +20,7 @@ const failureRules = `rules:
   - {id: open, match: {path: /open}, by: [api_key], limit: 3, window: 3600}
   - {id: closed, match: {path: /closed}, by: [api_key], limit: 3, window: 3600, on_store_failure: closed}
   - {id: local, match: {path: /local}, by: [api_key], limit: 3, window: 3600, on_store_failure: local}
+  - {id: known, match: {path: /known}, by: [api_key], limit: 10, window: 36000, on_store_failure: last_known}
 `
 
 // startShared starts a server with failureRules on a shared store.
@@ -128,6 +129,39 @@ func TestPrefixesCountApart(t *testing.T) {
 		}
 		return wrong, degraded
 	})
+}
+
+// Two servers lose their store. Together they continue from what remained there.
+func TestServersContinueFromWhatTheyLastKnew(t *testing.T) {
+	redis := redistest.Server(t)
+	url := "redis://" + redis.Addr()
+	servers := []*process{startShared(t, url, "--nodes", "2", "--store-deadline", "1s"), startShared(t, url, "--nodes", "2", "--store-deadline", "1s")}
+	for i := range 9 { // the first server checks five times, and the second four
+		if _, answer := check(t, servers[i%2], "/known", "k"); !isAllowed(answer) || isDegraded(answer) {
+			t.Fatal(answer)
+		}
+	}
+	redis.Kill()
+	for _, c := range []struct {
+		key    string
+		server int
+		want   int
+	}{{"k", 0, 1}, {"k", 1, 1}, {"unknown", 0, 5}, {"unknown", 1, 5}} {
+		admitted := 0
+		for range 12 {
+			_, answer := check(t, servers[c.server], "/known", c.key)
+			if !isDegraded(answer) {
+				t.Fatal(answer)
+			}
+			if isAllowed(answer) {
+				admitted++
+			}
+		}
+		if admitted != c.want {
+			t.Errorf("server %d admitted %d of key %s, want %d", c.server, admitted, c.key, c.want)
+		}
+	}
+	servers[0].awaitMetric(`stint_decisions_total{decision="error_last_known",rule="known"} 24`)
 }
 
 func TestRulesDecideWhileTheStoreIsDown(t *testing.T) {

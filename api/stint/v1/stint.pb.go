@@ -37,6 +37,8 @@ const (
 	OnStoreFailure_ON_STORE_FAILURE_OPEN        OnStoreFailure = 1 // allowed
 	OnStoreFailure_ON_STORE_FAILURE_CLOSED      OnStoreFailure = 2 // denied
 	OnStoreFailure_ON_STORE_FAILURE_LOCAL       OnStoreFailure = 3 // decided in memory, by the node's share
+	// As ON_STORE_FAILURE_LOCAL, but continues from what the node last knew of the key.
+	OnStoreFailure_ON_STORE_FAILURE_LAST_KNOWN OnStoreFailure = 4
 )
 
 // Enum value maps for OnStoreFailure.
@@ -46,12 +48,14 @@ var (
 		1: "ON_STORE_FAILURE_OPEN",
 		2: "ON_STORE_FAILURE_CLOSED",
 		3: "ON_STORE_FAILURE_LOCAL",
+		4: "ON_STORE_FAILURE_LAST_KNOWN",
 	}
 	OnStoreFailure_value = map[string]int32{
 		"ON_STORE_FAILURE_UNSPECIFIED": 0,
 		"ON_STORE_FAILURE_OPEN":        1,
 		"ON_STORE_FAILURE_CLOSED":      2,
 		"ON_STORE_FAILURE_LOCAL":       3,
+		"ON_STORE_FAILURE_LAST_KNOWN":  4,
 	}
 )
 
@@ -2141,12 +2145,13 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x05check\x18\x02 \x01(\v2\x17.stint.v1.CheckResponseH\x00R\x05check\x12,\n" +
 	"\x04take\x18\x03 \x01(\v2\x16.stint.v1.TakeResponseH\x00R\x04take\x12-\n" +
 	"\afailure\x18\x04 \x01(\v2\x11.stint.v1.FailureH\x00R\afailureB\b\n" +
-	"\x06answer*\x86\x01\n" +
+	"\x06answer*\xa7\x01\n" +
 	"\x0eOnStoreFailure\x12 \n" +
 	"\x1cON_STORE_FAILURE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ON_STORE_FAILURE_OPEN\x10\x01\x12\x1b\n" +
 	"\x17ON_STORE_FAILURE_CLOSED\x10\x02\x12\x1a\n" +
-	"\x16ON_STORE_FAILURE_LOCAL\x10\x03*w\n" +
+	"\x16ON_STORE_FAILURE_LOCAL\x10\x03\x12\x1f\n" +
+	"\x1bON_STORE_FAILURE_LAST_KNOWN\x10\x04*w\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CONSISTENCY_STRICT\x10\x01\x12\x16\n" +

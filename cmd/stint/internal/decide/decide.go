@@ -57,7 +57,7 @@ type Report struct {
 	// Decisions on takes. A take whose group failed has none. A degraded decision counts
 	// only as degraded, under its failure policy.
 	Allowed, Denied int
-	Degraded        [stint.FailLocal + 1]int
+	Degraded        [stint.FailLastKnown + 1]int
 
 	// Emergency counts the takes that the limit of the emergency joined, as a rule does:
 	// those that it denied, and those that all their limits admitted. Local are those that it

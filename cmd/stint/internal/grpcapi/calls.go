@@ -108,7 +108,7 @@ func takeOf(m *stintv1.TakeRequest) (t take, err error) {
 // onFailure converts a failure policy. The message's enumeration has 0 for the default,
 // and the values from 1 on.
 func onFailure(f stintv1.OnStoreFailure) (stint.OnFailure, bool) {
-	return stint.OnFailure(max(1, f) - 1), f >= 0 && f <= stintv1.OnStoreFailure_ON_STORE_FAILURE_LOCAL
+	return stint.OnFailure(max(1, f) - 1), f >= 0 && f <= stintv1.OnStoreFailure_ON_STORE_FAILURE_LAST_KNOWN
 }
 
 // addTake compiles the limits of a take and adds it.

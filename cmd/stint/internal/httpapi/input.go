@@ -133,7 +133,7 @@ func (in *input) readLimits(raw []byte, limits *limitCache) error {
 
 // readOnFailure parses the policy for store failures, in the words that rules use.
 func (in *input) readOnFailure(raw []byte) error {
-	i, err := oneOf(raw, "open", "closed", "local")
+	i, err := oneOf(raw, "open", "closed", "local", "last_known")
 	in.take.OnFailure = stint.OnFailure(i)
 	return err
 }

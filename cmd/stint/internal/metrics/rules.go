@@ -9,14 +9,15 @@ import (
 
 // Values of the label decision of stint_decisions_total.
 const (
-	decisionAllow       = "allow"
-	decisionDeny        = "deny"
-	decisionShadowDeny  = "shadow_deny"
-	decisionAllowListed = "whitelist"
-	decisionDenyListed  = "blacklist"
-	decisionErrorOpen   = "error_open"
-	decisionErrorClosed = "error_closed"
-	decisionErrorLocal  = "error_local"
+	decisionAllow          = "allow"
+	decisionDeny           = "deny"
+	decisionShadowDeny     = "shadow_deny"
+	decisionAllowListed    = "whitelist"
+	decisionDenyListed     = "blacklist"
+	decisionErrorOpen      = "error_open"
+	decisionErrorClosed    = "error_closed"
+	decisionErrorLocal     = "error_local"
+	decisionErrorLastKnown = "error_last_known"
 )
 
 // Values of the label result of stint_rules_reloads_total.
@@ -41,7 +42,7 @@ func (m *Metrics) Rule(id string) *RuleCounters {
 // rules do not keep their series.
 func (m *Metrics) ForgetRule(id string) {
 	for _, decision := range []string{
-		decisionAllow, decisionDeny, decisionShadowDeny, decisionErrorOpen, decisionErrorClosed, decisionErrorLocal,
+		decisionAllow, decisionDeny, decisionShadowDeny, decisionErrorOpen, decisionErrorClosed, decisionErrorLocal, decisionErrorLastKnown,
 	} {
 		m.decisions.DeleteLabelValues(id, decision)
 	}
@@ -112,6 +113,8 @@ func failureDecision(f stint.OnFailure) string {
 		return decisionErrorClosed
 	case stint.FailLocal:
 		return decisionErrorLocal
+	case stint.FailLastKnown:
+		return decisionErrorLastKnown
 	}
 	return decisionErrorOpen
 }

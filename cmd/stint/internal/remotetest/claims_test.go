@@ -98,7 +98,7 @@ func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 		}, Shadows: [][]stint.Claim{{{Key: "b", Limit: b}}, {{Key: "c", Limit: b}, {Key: "d", Limit: b}}}},
 		{Claims: []stint.Claim{{Key: "b\xff", Limit: a, Cost: -1, At: 1_700_000_000_000_000}}},
 		{Claims: []stint.Claim{{Key: "c", Limit: a, Cost: stint.Forget, Local: &stint.Local{Limit: scoped}}}},
-		{Claims: []stint.Claim{{Key: "d", Limit: scopedCallers, Cost: 1}}},
+		{Claims: []stint.Claim{{Key: "d", Limit: scopedCallers, Cost: 1, Policy: stint.Policy{OnFailure: stint.FailLastKnown}}}},
 		{},
 	}
 	if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, 8)); err != nil {

@@ -14,6 +14,7 @@ const failurePolicies = `rules:
   - {id: open, match: {path: /open}, by: [api_key], limit: 1, window: 60}
   - {id: closed, match: {path: /closed}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
   - {id: local, match: {path: /local}, by: [api_key], limit: 1, window: 60, on_store_failure: local}
+  - {id: known, match: {path: /known}, by: [api_key], limit: 1, window: 60, on_store_failure: last_known}
   - {id: own, match: {path: /own}, by: [api_key], limit: 1, window: 60, on_store_failure: {local: {limit: 2, window: 30, by: [ip]}}}
   - {id: both-local, match: {path: /both}, by: [api_key], limit: 1, window: 3600, on_store_failure: local}
   - {id: both-closed, match: {path: /both}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
@@ -46,6 +47,8 @@ func TestEachRuleDecidesWhileTheStoreFails(t *testing.T) {
 		{"/local", "k", http.StatusOK, `"allowed":true`},
 		{"/local", "k", http.StatusOK, `"allowed":false`},
 		{"/local", "l", http.StatusOK, `"allowed":true`},
+		{"/known", "k", http.StatusOK, `"allowed":true`},
+		{"/known", "k", http.StatusOK, `"allowed":false`},
 		{"/own", "k", http.StatusOK, `"allowed":true`},
 		{"/own", "l", http.StatusOK, `"allowed":true`},
 		{"/own", "m", http.StatusOK, `"allowed":false`},
@@ -62,8 +65,8 @@ func TestEachRuleDecidesWhileTheStoreFails(t *testing.T) {
 	for _, line := range []string{
 		`stint_decisions_total{decision="error_open",rule="open"} 2`, `stint_decisions_total{decision="error_closed",rule="closed"} 1`,
 		`stint_decisions_total{decision="error_local",rule="local"} 3`, `stint_decisions_total{decision="error_local",rule="own"} 3`,
-		`stint_decisions_total{decision="error_closed",rule="both-closed"} 1`,
-		`stint_store_errors_total{kind="unavailable"} 10`, "stint_store_up 0",
+		`stint_decisions_total{decision="error_closed",rule="both-closed"} 1`, `stint_decisions_total{decision="error_last_known",rule="known"} 2`,
+		`stint_store_errors_total{kind="unavailable"} 12`, "stint_store_up 0",
 	} {
 		s.wantMetric(line, true)
 	}
@@ -125,6 +128,7 @@ func TestCallersLimitIsOpenUnlessTheySay(t *testing.T) {
 		{`,"on_store_failure":"closed"`, http.StatusServiceUnavailable, `"allowed":false`},
 		{`,"on_store_failure":"local"`, http.StatusOK, `"allowed":true`},
 		{`,"on_store_failure":"local"`, http.StatusOK, `"allowed":false`},
+		{`,"on_store_failure":"last_known"`, http.StatusOK, `"allowed":false`},
 		{`,"on_store_failure":"shut"`, http.StatusBadRequest, `"error":`},
 		{`,"on_store_failure":1`, http.StatusBadRequest, `"error":`},
 		{`,"cost":-1`, http.StatusServiceUnavailable, `"error":{"code":"STORE_UNAVAILABLE"`},
@@ -137,7 +141,7 @@ func TestCallersLimitIsOpenUnlessTheySay(t *testing.T) {
 			t.Errorf("%s: %s", c.fields, got.body)
 		}
 	}
-	for _, series := range []string{`error_open",rule=""} 3`, `error_closed",rule=""} 1`, `error_local",rule=""} 2`} {
+	for _, series := range []string{`error_open",rule=""} 3`, `error_closed",rule=""} 1`, `error_local",rule=""} 2`, `error_last_known",rule=""} 1`} {
 		s.wantMetric(`stint_decisions_total{decision="`+series, true)
 	}
 }

@@ -208,6 +208,7 @@ func TestNativeMarksDecisionsMadeWhileTheStoreFails(t *testing.T) {
 	for policy, allowed := range map[stintv1.OnStoreFailure]bool{
 		stintv1.OnStoreFailure_ON_STORE_FAILURE_UNSPECIFIED: true, stintv1.OnStoreFailure_ON_STORE_FAILURE_OPEN: true,
 		stintv1.OnStoreFailure_ON_STORE_FAILURE_CLOSED: false, stintv1.OnStoreFailure_ON_STORE_FAILURE_LOCAL: true,
+		stintv1.OnStoreFailure_ON_STORE_FAILURE_LAST_KNOWN: true,
 	} {
 		got, err := client.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: limits, OnStoreFailure: policy})
 		if d := got.GetDecision(); err != nil || !d.GetDegraded() || d.GetAllowed() != allowed {
