@@ -42,7 +42,8 @@
 //     survives a recovery until nothing in it counts any more, and the next
 //     failure continues from it.
 //   - The Store starts while the store that it guards is unreachable.
-//   - It logs changes of state, never single requests.
+//   - It logs changes of state, never single requests. While too few replicas confirm
+//     charges, it logs their number once a minute.
 //
 // The way through the package: store.go asks the breaker and calls the store, groups.go
 // does the same for groups, classify.go says what an error means, degrade.go and local.go

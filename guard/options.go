@@ -43,7 +43,8 @@ type Options struct {
 	// and the breaker always follow the system's clock.
 	Clock func() time.Time
 
-	// Logger logs when a server fails and when it answers again. Nil logs
+	// Logger logs when a server fails and when it answers again, and at most
+	// once a minute how many charges too few replicas have confirmed. Nil logs
 	// nothing.
 	Logger *slog.Logger
 

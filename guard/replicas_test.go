@@ -159,6 +159,51 @@ func TestTooFewReplicasOpenNoBreaker(t *testing.T) {
 	})
 }
 
+// The first charge that is not confirmed is logged at once, and the next ones once a minute
+// with their number, until a minute passes without any.
+func TestUnconfirmedChargesAreLoggedOnceAMinute(t *testing.T) {
+	for _, name := range []string{"alone", "in a group"} {
+		take := ways[name]
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				store := newShardedFaulty()
+				store.befall(onReplicas(t, fails(errReplicas)))
+				g := mustNew(t, store, guard.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				for _, step := range []struct {
+					charges int
+					after   time.Duration
+					want    string
+				}{
+					{1, time.Second, " 1"},
+					{9, 30 * time.Second, " 1"},
+					{3, 30 * time.Second, " 1 12"},
+					{0, 3 * time.Minute, " 1 12"},
+					{2, time.Second, " 1 12 1"},
+					{0, time.Minute, " 1 12 1 1"},
+				} {
+					for range step.charges {
+						if d, err := take(g, waiting(t)); err != nil || !d.Degraded {
+							t.Fatal(d, err)
+						}
+						synctest.Wait()
+					}
+					time.Sleep(step.after)
+					synctest.Wait()
+					got := ""
+					for line := range strings.Lines(log.String()) {
+						_, count, _ := strings.Cut(strings.TrimSpace(line), "count=")
+						got += " " + count
+					}
+					if got != step.want {
+						t.Fatalf("after %d more: lines with the counts%s, want%s:\n%s", step.charges, got, step.want, log.String())
+					}
+				}
+			})
+		})
+	}
+}
+
 // What waits for replicas is not sent to a server that fails.
 func TestServerThatFailsGetsNoCallsThatWaitForReplicas(t *testing.T) {
 	for name, take := range ways {

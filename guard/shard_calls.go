@@ -108,6 +108,9 @@ func (gc *groupCall) assignError(ctx context.Context, o *outcome, err error) {
 		found = classify(ctx, err)
 		o.err, o.final = err, !found.degrades()
 	}
+	if found == classRule {
+		gc.guard.noteUnconfirmed(err)
+	}
 	if o.invalid {
 		return
 	}

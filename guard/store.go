@@ -27,6 +27,8 @@ type Store struct {
 	nodes    func() int
 	stalls   stallDetector
 	degraded degradedCounts
+
+	unconfirmed unconfirmed
 }
 
 // New returns a Store that guards the given store, which need not be reachable.
@@ -139,6 +141,9 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	s.observeEnd(callCtx, shard.name, 1, err)
 	if !found.degrades() {
 		return stint.Decision{}, err
+	}
+	if found == classRule {
+		s.noteUnconfirmed(err)
 	}
 	return s.degradeClaim(c, outcome{shard: shard, err: err})
 }

@@ -251,6 +251,10 @@ func TestRulesDecideAChargeThatNoReplicaHas(t *testing.T) {
 		text := p.metrics()
 		return strings.Contains(text, `stint_store_errors_total{kind="replicas"} `), text
 	})
+	await(t, "the log of unconfirmed charges and of what failed open", func() (bool, string) {
+		log := strings.Join(p.logged(), "\n")
+		return strings.Contains(log, "charges were not confirmed by enough replicas in time") && strings.Contains(log, "fail-open admissions") && strings.Contains(log, "rule=open"), log
+	})
 }
 
 func TestServesBeforeTheStoreIsThere(t *testing.T) {

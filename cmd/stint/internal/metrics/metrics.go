@@ -69,12 +69,15 @@ type Metrics struct {
 	punished  *prometheus.CounterVec // label: rule
 
 	emergency emergencyGauges
+
+	failOpen func(rule string, n int) // see OnFailOpen
 }
 
 // New returns metrics without counts.
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		failOpen: func(string, int) {},
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_decisions_total",
 			Help: "Decisions by rule; the rule is empty where the caller brought the limit, a list decided or no rule matched."}, []string{"rule", "decision"}),
 		version: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_version",

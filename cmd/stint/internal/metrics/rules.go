@@ -77,6 +77,9 @@ func (m *Metrics) countRule(hits []rule.Hit, counters *RuleCounters, allowed boo
 	switch {
 	case anyDegraded(hits) && (allowed || hits[0].Shadow || denies(r, hits)):
 		m.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
+		if r.Policy.OnFailure == stint.FailOpen && !hits[0].Shadow {
+			m.failOpen(r.ID, 1)
+		}
 	case anyDegraded(hits):
 	case hits[0].Shadow && denies(r, hits):
 		counters.shadowDeny.Inc()
@@ -106,6 +109,11 @@ func denies(r *rule.Rule, hits []rule.Hit) bool {
 	}
 	return denied == len(hits) || denied > 0 && !r.Any()
 }
+
+// OnFailOpen sets the function that receives the number of requests that were admitted
+// without a decision of the store, because a rule fails open. The rule is "" for limits that
+// callers bring. It must be set before the first decision.
+func (m *Metrics) OnFailOpen(admitted func(rule string, n int)) { m.failOpen = admitted }
 
 func failureDecision(f stint.OnFailure) string {
 	switch f {

@@ -16,6 +16,7 @@ type StoreCalls struct {
 	duration prometheus.Histogram
 	errors   *prometheus.CounterVec // label: kind
 	down     atomic.Bool            // the last call found the store failing
+	last     atomic.Pointer[string] // the kind of the last error of a failing store
 }
 
 // NewStoreCalls returns a StoreCalls without measurements.
@@ -45,11 +46,23 @@ func (c *StoreCalls) Observe(_ context.Context, e stint.Event) {
 	down := false
 	eachError(e.Err, func(e *stint.Error) {
 		c.errors.WithLabelValues(e.KindName()).Inc()
-		down = down || e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout
+		if e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout {
+			down = true
+			kind := e.KindName()
+			c.last.Store(&kind)
+		}
 	})
 	if c.down.Load() != down { // store only on change: every processor reads this cache line
 		c.down.Store(down)
 	}
+}
+
+// LastError returns the kind of the last error of a failing store, and "" before the first.
+func (c *StoreCalls) LastError() string {
+	if kind := c.last.Load(); kind != nil {
+		return *kind
+	}
+	return ""
 }
 
 func (c *StoreCalls) up() bool { return !c.down.Load() }

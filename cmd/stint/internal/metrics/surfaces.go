@@ -35,6 +35,9 @@ func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
 			m.decisions.WithLabelValues("", failureDecision(stint.OnFailure(policy))).Add(float64(n))
 		}
 	}
+	if n := r.Degraded[stint.FailOpen]; n > 0 {
+		m.failOpen("", n)
+	}
 }
 
 // EnvoyLimit returns the counters of a limit in Envoy's files. Its label rule is its name

@@ -39,6 +39,9 @@ type Server struct {
 	metrics *metrics.Metrics
 	store   stint.Store
 	rules   *rules
+
+	failOpen *failOpenLog
+
 	nodeID  string            // identifies this process among those that share its rules
 	certs   *certificates     // nil without TLS
 	grpcTLS *certificates     // for gRPC; nil without TLS
@@ -77,7 +80,8 @@ func New(config Config) (*Server, error) {
 	return s, s.prepare()
 }
 
-// measured returns the store, measured unless StoreCalls already measures it.
+// measured returns the store, measured unless StoreCalls already measures it. It also prepares
+// the log of what is admitted while the store fails.
 func (s *Server) measured() stint.Store {
 	store, calls := s.config.Store, s.config.StoreCalls
 	if calls == nil {
@@ -85,6 +89,8 @@ func (s *Server) measured() stint.Store {
 		store = stint.ObserveStore(store, "memory", calls)
 	}
 	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats)
+	s.failOpen = newFailOpenLog(s.log, calls.LastError)
+	s.metrics.OnFailOpen(s.failOpen.admitted)
 	return store
 }
 
@@ -180,6 +186,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.rules.manager.Run(beside); return nil })
 	group.Go(func() error { s.rules.switched.Run(beside); return nil })
 	group.Go(func() error { s.watchSecrets(beside); return nil })
+	group.Go(func() error { s.failOpen.run(beside); return nil })
 	if s.config.Keys != nil {
 		group.Go(func() error { s.config.Keys.Run(beside); return nil })
 	}
