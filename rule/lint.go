@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// lint warns about valid text without effect: conditions that no request can
-// meet, and rules and limits that others always preempt.
+// lint warns about valid text that is probably unintended: conditions that no request can
+// meet, rules and limits that others always preempt, and logins that fail open.
 func (c *compiler) lint() {
 	alike := make(map[string]int32)
 	for i, r := range c.set.rules {
@@ -21,6 +21,7 @@ func (c *compiler) lint() {
 		c.lintOverrides(r, d)
 		c.lintLimits(r, d)
 		c.lintLists(r, d)
+		c.lintSensitive(r, d)
 		if key := r.conditionsText(); r.Mode == Enforce {
 			if first, known := alike[key]; known {
 				c.lintAlike(c.set.rules[first], r, d)

@@ -46,6 +46,34 @@ func TestLintWarnsOfRulesWithoutEffect(t *testing.T) {
 	}
 }
 
+func TestLintWarnsOfLoginsThatFailOpen(t *testing.T) {
+	for match, want := range map[string]string{
+		"id: a, match: {path: /login}":                                          `rule a fails open while the store is down: every request is allowed, although "login" in its path looks like a login (write on_store_failure: closed)`,
+		"id: a, match: {path: /v1/Sign-In}":                                     `"signin" in its path looks like a login`,
+		"id: a, match: {path_prefix: /v1/payments/}":                            `"payments" in its path_prefix looks like a payment`,
+		"id: a, match: {path: /users/password_reset}":                           `"password" in its path looks like a password`,
+		"id: a, match: {endpoint_regex: '^/v[0-9]+/(oauth2|x)/.*$'}":            `"oauth2" in its endpoint_regex looks like a login`,
+		"id: mfa.codes, match: {path: /a}":                                      `"mfa" in its id looks like a verification`,
+		"id: login, match: {path: /login}, mode: shadow":                        `"login" in its path`,
+		"id: login, match: {path: /login}, on_store_failure: open":              `"login" in its path`,
+		"id: login, match: {path: /login}, mode: 'off'":                         "",
+		"id: login, match: {path: /login}, on_store_failure: closed":            "",
+		"id: login, match: {path: /login}, on_store_failure: local":             "",
+		"id: login, match: {path: /login}, on_store_failure: last_known":        "",
+		"id: a, match: {path: /authors}":                                        "",
+		"id: a, match: {path: /blogin/resettle/payload}":                        "",
+		"id: a, match: {endpoint_regex: '^/authors?/[a-z]+/tokenizers/paying'}": "",
+		"id: logins":                          "",
+		"id: logins, match: {path_prefix: /}": "",
+	} {
+		s := mustParse(t, "rules: [{limit: 1/s, "+match+"}]")
+		got := s.Warnings()
+		if len(got) > 1 || !strings.Contains(got.Error(), want) || want == "" && len(got) > 0 {
+			t.Errorf("%s: warnings %q, want %q", match, got.Error(), want)
+		}
+	}
+}
+
 // A short expression can be large.
 func TestExpressionsAreBounded(t *testing.T) {
 	for regex, want := range map[string]string{
