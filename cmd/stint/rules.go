@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
+	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/rule"
 )
@@ -24,7 +26,7 @@ func newRulesCommand() *cobra.Command {
 }
 
 func newValidateCommand() *cobra.Command {
-	asJSON := false
+	asJSON, server := false, serverIdentity{}
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check rule files, and print every mistake in them",
@@ -35,32 +37,71 @@ For a valid file the command prints what would be in force: every limit of every
 rule with its exact rate (rates that do not fit are rounded down), and the
 warnings. For a file with mistakes it prints each one as file:line:column: what
 is wrong (how to fix it), and the exit status is 2. --json prints all of it as
-an array with one object for each FILE.`,
-		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml",
+an array with one object for each FILE.
+
+With --identity or --jwt-keys, as stint serve has them, the command also checks
+what the rules read: a source of API keys that no request has is a mistake, and
+an attribute that no HTTP request has is a warning. Without keys, that is true of
+every claim of a token.`,
+		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml\n  stint rules validate --identity jwt:sub,header:X-API-Key --jwt-keys keys.json rules.yaml",
 		Args:    arguments(1, noMaximum, "at least one file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
-			if asJSON {
-				return validateJSON(paths, c.InOrStdin(), c.OutOrStdout())
+			server.known = c.Flags().Changed("identity") || c.Flags().Changed("jwt-keys")
+			if err := server.checkSources(); err != nil {
+				return err
 			}
-			return validate(paths, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+			if asJSON {
+				return validateJSON(paths, &server, c.InOrStdin(), c.OutOrStdout())
+			}
+			return validate(paths, &server, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().StringSliceVar(&server.sources, "identity", nil, "`SOURCE,...` of the api_key of a request, as stint serve has them")
+	c.Flags().StringVar(&server.keys, "jwt-keys", "", "`FILE|URL` of the keys that verify JSON Web Tokens, as stint serve has it; it is not read")
 	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 
+// serverIdentity says which attributes the requests of a server have.
+type serverIdentity struct {
+	known   bool     // false: nothing is checked
+	sources []string // of the api_key; nil: the default
+	keys    string   // that verify tokens; "": none
+}
+
+// checkSources rejects sources that no request of this server has.
+func (s *serverIdentity) checkSources() error {
+	for _, source := range s.sources {
+		if err := identity.CheckSource(source, s.keys != ""); err != nil {
+			return usagef("identity: %w", err)
+		}
+	}
+	return nil
+}
+
+// load reads a rule set, and returns its warnings. The error lists its mistakes.
+func (s *serverIdentity) load(path string, in io.Reader) (set *rule.Set, warnings rule.Problems, err error) {
+	if set, err = loadRules(path, in); err != nil || !s.known {
+		return set, set.Warnings(), err
+	}
+	if mistakes := identity.CheckRules(set, s.keys != "", true); mistakes != nil {
+		return nil, nil, mistakes
+	}
+	return set, slices.Concat(set.Warnings(), identity.UnverifiedClaims(set, s.keys != ""), identity.UnreadableAttributes(set, s.keys != "")), nil
+}
+
 // validate reads every path, also after one with mistakes.
-func validate(paths []string, in io.Reader, out, errs io.Writer) error {
+func validate(paths []string, server *serverIdentity, in io.Reader, out, errs io.Writer) error {
 	mistakes := 0
 	for _, path := range paths {
-		set, err := loadRules(path, in)
+		set, warnings, err := server.load(path, in)
 		if err != nil {
 			mistakes += len(problemsOf(path, err))
 			_, _ = fmt.Fprintln(errs, sanitize(err.Error())) // the exit status reports it too
 			continue
 		}
-		printWarnings(errs, set.Warnings())
+		printWarnings(errs, warnings)
 		if err := printRules(out, path, set); err != nil {
 			return err
 		}
@@ -166,10 +207,10 @@ type effectiveJSON struct {
 	Rates    []string `json:"rates_per_second"`
 }
 
-func validateJSON(paths []string, in io.Reader, out io.Writer) error {
+func validateJSON(paths []string, server *serverIdentity, in io.Reader, out io.Writer) error {
 	list, mistakes := make([]validatedJSON, 0, len(paths)), 0
 	for _, path := range paths {
-		v := validated(path, in)
+		v := validated(path, server, in)
 		mistakes += len(v.Problems)
 		list = append(list, v)
 	}
@@ -181,14 +222,14 @@ func validateJSON(paths []string, in io.Reader, out io.Writer) error {
 	return mistakesError(mistakes)
 }
 
-func validated(path string, in io.Reader) validatedJSON {
+func validated(path string, server *serverIdentity, in io.Reader) validatedJSON {
 	v := validatedJSON{Path: path, Problems: []problemJSON{}, Warnings: []problemJSON{}, Limits: []effectiveJSON{}}
-	set, err := loadRules(path, in)
+	set, warnings, err := server.load(path, in)
 	if err != nil {
 		v.Problems = problemsJSON(problemsOf(path, err))
 		return v
 	}
-	v.Valid, v.Rules, v.Warnings = true, len(set.Rules()), problemsJSON(set.Warnings())
+	v.Valid, v.Rules, v.Warnings = true, len(set.Rules()), problemsJSON(warnings)
 	for _, r := range set.Rules() {
 		for _, e := range r.Effective(set) {
 			v.Limits = append(v.Limits, effectiveOf(r, e))

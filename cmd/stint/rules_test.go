@@ -41,6 +41,48 @@ rules:
 	}
 }
 
+// With the identity of a server, validate finds what no request of that server has.
+func TestValidateChecksWhatRulesRead(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), `rules:
+  - {id: claim, by: ["jwt:sub"], limit: 1/s}
+  - {id: attribute, by: [user_id], limit: 1/s}
+`)
+	named := writeFile(t, filepath.Join(t.TempDir(), "named.yaml"), "identity: [jwt:sub]\nrules:\n  - {id: a, limit: 1/s}\n")
+	const claim, attribute = `rules.yaml:2:22: warning: "jwt:sub": the server verifies no tokens`, `rules.yaml:3:26: warning: "user_id" is no attribute of a request`
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   []string
+		not    []string
+	}{
+		{[]string{file}, exitDone, nil, []string{"warning"}},
+		{[]string{"--identity", "bearer", file}, exitDone, []string{claim, attribute}, nil},
+		{[]string{"--jwt-keys", "keys.json", file}, exitDone, []string{attribute}, []string{"jwt:sub"}},
+		{[]string{"--identity", "bearer", named}, exitUsage, []string{"named.yaml:1:12: jwt:sub is a claim, and no key verifies tokens"}, nil},
+		{[]string{"--identity", "jwt:sub", file}, exitUsage, []string{"identity: jwt:sub is a claim, and no key verifies tokens"}, nil},
+		{[]string{"--identity", "cookies:x", file}, exitUsage, []string{"identity: "}, nil},
+	} {
+		got := command(t, nil, append([]string{"rules", "validate"}, c.args...)...)
+		if got.status != c.status {
+			t.Errorf("%v: status %d: %s", c.args, got.status, got.errors)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(got.errors, want) {
+				t.Errorf("%v: no %q in %s", c.args, want, got.errors)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(got.errors, not) {
+				t.Errorf("%v: %q in %s", c.args, not, got.errors)
+			}
+		}
+	}
+	got := command(t, nil, "rules", "validate", "--json", "--identity", "bearer", file)
+	if got.status != exitDone || strings.Count(got.out, `"what":`) != 2 {
+		t.Errorf("as JSON: %s", got.out)
+	}
+}
+
 func TestKeysAreShortenedBetweenLetters(t *testing.T) {
 	for key, want := range map[string]string{"": "", "é": "…", "日本語キー": "日…", "sk_prod_vip_001": "sk_pr…", "sk[1]sk[1]": "sk[…", "sk_*": "sk_*", "10.0.0.0/8": "10.0.0.0/8", "::1": "::1"} {
 		if got := masked(key); got != want {

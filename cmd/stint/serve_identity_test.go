@@ -89,6 +89,7 @@ func TestTokensAreVerifiedByTheKeysOfAnIssuer(t *testing.T) {
 	want("Bearer "+first.token(t, "ann"), http.StatusTooManyRequests)
 	want("Bearer "+first.token(t, "bob"), http.StatusOK)
 	want("ApiKey key-1", http.StatusOK)
+	p.awaitMetric("\nstint_jwt_keys_last_success_timestamp_seconds 1.") // a Unix time of this century
 
 	published.Store(second)
 	p.signal(syscall.SIGHUP)

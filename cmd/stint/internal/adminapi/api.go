@@ -36,6 +36,9 @@ type Config struct {
 	// Tokens holds the permissions. Nil permits everyone everything; use it only
 	// for a listener on loopback.
 	Tokens *Tokens
+	// Trial returns what this server would warn of if a valid set were in force, beside
+	// the warnings of the set itself, and why it cannot apply the set. Nil finds nothing.
+	Trial func(*rule.Set) (rule.Problems, error)
 	// Sample holds the traffic that changes are replayed on. Nil skips the replay.
 	Sample *impact.Sample
 	// MostDenied is the largest share of formerly allowed requests that a new set

@@ -97,10 +97,14 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	warnings, err := a.warnings(set)
+	if err != nil {
+		return nil, err
+	}
 	is := contentsOf(files)
 	d := a.compareRead(base, ruleset.Version{Number: base.Number, Files: files}, was, is, set)
 	changed := d.Changed || base.Number == 0 || base.Number != newest.Number || base.Hash != newest.Hash
-	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
+	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: warnings, Diff: d}
 	if !changed {
 		return out, sendTag(r, e, was)
 	}
@@ -117,6 +121,20 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	}
 	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
 	return out, sendTag(r, e, is)
+}
+
+// warnings returns the warnings of a set, and those of this server about it. The error says
+// why this server cannot apply the set.
+func (a *API) warnings(set *rule.Set) ([]problem, error) {
+	list := set.Warnings()
+	if a.Trial != nil {
+		more, err := a.Trial(set)
+		if err != nil {
+			return nil, err
+		}
+		list = slices.Concat(list, more)
+	}
+	return problemsOf(list), nil
 }
 
 // impact replays the requests of the last minutes under a set, and refuses a set

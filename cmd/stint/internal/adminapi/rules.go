@@ -144,9 +144,13 @@ func (a *API) validate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	warnings, err := a.warnings(set)
+	if err != nil {
+		return nil, err
+	}
 	d := a.compareRead(now, ruleset.Version{Number: now.Number, Files: files}, contentsOf(now.Files), contentsOf(files), set)
 	result, err := a.Sample.Replay(r.Context(), set)
-	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: problemsOf(set.Warnings()), Diff: d, Impact: result}, err
+	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: warnings, Diff: d, Impact: result}, err
 }
 
 type validBody struct {

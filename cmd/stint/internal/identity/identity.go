@@ -46,7 +46,7 @@ func New(s *Settings, keys *Keys) (httplimit.Identity, error) {
 		return id, nil
 	}
 	for _, source := range s.Sources {
-		if err := CheckSource(&id, source); err != nil {
+		if err := CheckSource(source, false); err != nil {
 			return id, fmt.Errorf("identity: %w", err)
 		}
 	}
@@ -84,38 +84,6 @@ func (v *boundedVerifier) VerifyToken(ctx context.Context, token string) (map[st
 		return nil, fmt.Errorf("the token is longer than %d bytes", maxToken)
 	}
 	return v.Verifier.VerifyToken(ctx, token)
-}
-
-// CheckSource returns an error for a source of API keys that no request can have.
-func CheckSource(id *httplimit.Identity, source string) error {
-	if _, err := httplimit.ParseSource(source); err != nil {
-		return err
-	}
-	if strings.HasPrefix(source, claimPrefix) && id.Tokens == nil {
-		return fmt.Errorf("%s is a claim, and no key verifies tokens (give --jwt-keys FILE or URL)", source)
-	}
-	return nil
-}
-
-// CheckAttribute returns an error for an attribute that no HTTP request has: a rule that
-// reads it counts otherwise than its author meant, or nothing. Callers of the check API can
-// send any attribute.
-func CheckAttribute(id *httplimit.Identity, name string) error {
-	if name == "tier" {
-		return errors.New("no HTTP request has the attribute tier (give the tier an api_key_pattern)")
-	}
-	if err := CheckClaim(id, name); err != nil {
-		return err
-	}
-	return httplimit.ValidateAttribute(name)
-}
-
-// CheckClaim returns an error for a claim that no key can verify.
-func CheckClaim(id *httplimit.Identity, name string) error {
-	if strings.HasPrefix(name, claimPrefix) && id.Tokens == nil {
-		return fmt.Errorf("%.100q: the server verifies no tokens (give --jwt-keys FILE or URL)", name)
-	}
-	return nil
 }
 
 // RawTokens reports whether the API key may be a whole token, as text. A client gets a new

@@ -37,6 +37,7 @@ type Keys struct {
 	log     *slog.Logger
 	current atomic.Pointer[keySet] // nil until the first successful reading
 	failed  atomic.Bool            // the last fetch failed
+	fetched atomic.Int64           // the Unix time of the last fetch that succeeded; 0: none has
 	text    string                 // the last document; of the fetching goroutine
 
 	mu       sync.Mutex
@@ -191,9 +192,13 @@ func (k *Keys) fetch(ctx context.Context) <-chan struct{} {
 	return end
 }
 
-// settle logs the result of a fetch when it differs from that of the last one.
+// settle records the result of a fetch, and logs it when it differs from that of the last
+// one.
 func (k *Keys) settle(err error) {
 	was := k.failed.Swap(err != nil)
+	if err == nil {
+		k.fetched.Store(time.Now().Unix())
+	}
 	switch {
 	case err != nil && !was && k.current.Load() == nil:
 		k.log.Warn("keys of tokens cannot be fetched: no token can be verified until they are", "url", k.url, "error", err.Error())
@@ -265,6 +270,13 @@ func (k *Keys) Run(ctx context.Context) {
 		}
 	}
 }
+
+// FromURL reports whether the keys come from a URL.
+func (k *Keys) FromURL() bool { return k.url != "" }
+
+// Fetched returns the Unix time of the last fetch of a URL that succeeded, and 0 before the
+// first.
+func (k *Keys) Fetched() int64 { return k.fetched.Load() }
 
 // Reload begins to fetch the keys of a URL now.
 func (k *Keys) Reload() {

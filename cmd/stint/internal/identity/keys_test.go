@@ -258,13 +258,14 @@ func TestADeadEndpointIsNoReasonNotToStart(t *testing.T) {
 	i.rotate("1", key)
 	i.instead(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	k, log := i.open(t)
-	if _, err := subject(t, k, nil, es256(t, "1", key)); stint.CodeOf(err) != stint.CodeUnavailable || !strings.Contains(log.String(), "no token can be verified") {
-		t.Errorf("%v, log %s", err, log)
+	if _, err := subject(t, k, nil, es256(t, "1", key)); stint.CodeOf(err) != stint.CodeUnavailable || !strings.Contains(log.String(), "no token can be verified") || k.Fetched() != 0 {
+		t.Errorf("%v, fetched at %d, log %s", err, k.Fetched(), log)
 	}
 	i.instead(nil)
 	k.forget()
-	if sub, err := subject(t, k, nil, es256(t, "1", key)); sub != "ann" || err != nil {
-		t.Errorf("once it runs: %q, %v", sub, err)
+	before := time.Now().Unix()
+	if sub, err := subject(t, k, nil, es256(t, "1", key)); sub != "ann" || err != nil || k.Fetched() < before {
+		t.Errorf("once it runs: %q, %v, fetched at %d", sub, err, k.Fetched())
 	}
 	stranger, err := OpenKeys(t.Context(), i.URL, nil, slog.New(slog.DiscardHandler)) // a certificate that nobody signed
 	if err != nil || stranger.current.Load() != nil {

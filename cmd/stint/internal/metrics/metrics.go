@@ -147,6 +147,13 @@ func (m *Metrics) ReadAdminTokens(refused func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(tokensRefused("admin"), func() float64 { return float64(refused()) }))
 }
 
+// ReadTokenKeys shows when the keys that verify tokens were last fetched, as Unix seconds.
+func (m *Metrics) ReadTokenKeys(fetched func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_jwt_keys_last_success_timestamp_seconds",
+		Help: "Unix time of the last successful fetch of the URL of --jwt-keys; 0 before the first. The last keys stay in force while the URL fails."},
+		func() float64 { return float64(fetched()) }))
+}
+
 // PenaltyBegan counts a penalty under a rule.
 func (m *Metrics) PenaltyBegan(rule, kind string) { m.penalties.WithLabelValues(rule, kind).Inc() }
 

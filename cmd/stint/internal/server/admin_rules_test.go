@@ -105,6 +105,32 @@ func TestTheWholeSetIsReplaced(t *testing.T) {
 	}
 }
 
+// A trial of rules has the warnings of the server beside those of the set, and is refused like
+// the change itself when this server cannot apply them.
+func TestTrialsHaveTheWarningsOfTheServer(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, tiered), Gateway: "127.0.0.1:0", Upstreams: echo(t)})
+	const text = `rules:
+  - {id: a, match: {path: /login}, by: [ip], limit: 1/s}
+  - {id: b, by: ["jwt:sub"], limit: 1/s}
+  - {id: c, by: [user_id], limit: 1/s}
+`
+	refused := "identity: [jwt:sub]\n" + text
+	for name, try := range map[string]func(rules string) answer{
+		"validate": func(rules string) answer { return s.post("admin", "/rules/validate", rules) },
+		"dry run":  func(rules string) answer { return s.put("/rules?dry_run=true", rules) },
+	} {
+		got := try(text)
+		for _, want := range []string{"rule a fails open while the store is down", "the server verifies no tokens", cannotApply} {
+			if got.status != http.StatusOK || !strings.Contains(got.body, want) {
+				t.Errorf("%s: status %d, no %q in %s", name, got.status, want, got.body)
+			}
+		}
+		if got := try(refused); got.status != http.StatusBadRequest || !strings.Contains(got.body, "no key verifies tokens") {
+			t.Errorf("%s: status %d: %s", name, got.status, got.body)
+		}
+	}
+}
+
 func TestChangesOfRulesNeedTheToken(t *testing.T) {
 	s := run(t, Config{AdminToken: "secret"})
 	if got := s.put("/rules/default", `{"limit":7,"window":60}`); got.status != http.StatusUnauthorized {

@@ -76,7 +76,7 @@ func (r *rules) inEmergency() *emergency.InForce { return r.current.Load().emerg
 func (r *rules) CheckBy(by string) error {
 	set, _ := r.manager.Current()
 	return emergency.CheckBy(by, set.Attributes(), func(name string) error {
-		return identity.CheckAttribute(&r.identity, name)
+		return identity.CheckAttribute(name, r.tokens())
 	})
 }
 

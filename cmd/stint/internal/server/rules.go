@@ -139,16 +139,33 @@ func stateFolder(dir, source string) string {
 
 // check returns an error for a set whose limits this server cannot apply to any request.
 func (r *rules) check(set *rule.Set) error {
-	problems := emergency.CheckSet(set)
-	problems = append(problems, set.CheckIdentity(func(source string) error { return identity.CheckSource(&r.identity, source) })...)
-	if !r.checks {
-		problems = append(problems, set.CheckAttributes(func(name string) error { return identity.CheckAttribute(&r.identity, name) })...)
+	if problems := append(emergency.CheckSet(set), identity.CheckRules(set, r.tokens(), r.checks)...); problems != nil {
+		return problems
 	}
-	if problems == nil {
-		return nil
-	}
-	return problems
+	return nil
 }
+
+// tokens reports whether keys verify the tokens of requests.
+func (r *rules) tokens() bool { return r.identity.Tokens != nil }
+
+// trial returns what this server would warn of if a set were in force, and why it cannot
+// apply the set.
+func (r *rules) trial(set *rule.Set) (warnings rule.Problems, err error) {
+	if err := r.check(set); err != nil {
+		return nil, err
+	}
+	warnings = identity.UnverifiedClaims(set, r.tokens())
+	if r.gateway {
+		for _, p := range identity.UnreadableAttributes(set, r.tokens()) {
+			p.What = cannotApply + p.What
+			warnings = append(warnings, p)
+		}
+	}
+	return warnings, nil
+}
+
+// cannotApply begins the warnings about attributes that no HTTP request has.
+const cannotApply = "the gateway and forward auth cannot apply a rule as it is written: "
 
 // onSet puts a rule set in force. Requests that are being decided keep the previous one.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
@@ -253,7 +270,7 @@ func (r *rules) warn(v *version) {
 	if identity.RawTokens(&v.identity) {
 		r.log.Warn("identity: the api_key of a client with a JSON Web Token is the whole token, so each new token gets a new count (put jwt:CLAIM before the source of tokens in --identity, or leave that source out)")
 	}
-	r.warnEach("rules: ", v.set.CheckAttributes(func(name string) error { return identity.CheckClaim(&v.identity, name) }))
+	r.warnEach("rules: ", identity.UnverifiedClaims(v.set, r.tokens()))
 }
 
 // mostWarnings bounds the lines of one kind of warning.
@@ -273,13 +290,7 @@ func (r *rules) warnEach(text string, problems rule.Problems) {
 // key verifies are not among these rules: warn reports them at each load.
 func (r *rules) warnRequests(v *version) {
 	v.warned.Do(func() {
-		r.warnEach("rules: the gateway and forward auth cannot apply a rule as it is written: ", v.set.CheckAttributes(func(name string) error {
-			readable := identity.CheckClaim(&v.identity, name) == nil
-			if !readable {
-				return nil
-			}
-			return identity.CheckAttribute(&v.identity, name)
-		}))
+		r.warnEach("rules: "+cannotApply, identity.UnreadableAttributes(v.set, r.tokens()))
 	})
 }
 

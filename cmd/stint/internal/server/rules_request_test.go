@@ -7,8 +7,6 @@ import (
 	"testing"
 )
 
-const cannotApply = "the gateway and forward auth cannot apply a rule as it is written"
-
 // A rule for callers of the check API is valid, but the gateway and forward auth count its
 // requests by ip. The operator reads where it is: with a gateway when the rules are loaded,
 // without one when forward auth decides the first request.

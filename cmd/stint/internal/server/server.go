@@ -71,6 +71,9 @@ func New(config Config) (*Server, error) {
 	if err = s.openSecrets(); err != nil {
 		return nil, err
 	}
+	if keys := s.config.Keys; keys != nil && keys.FromURL() {
+		s.metrics.ReadTokenKeys(keys.Fetched)
+	}
 	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
 		return nil, err
 	}
