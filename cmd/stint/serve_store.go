@@ -112,7 +112,7 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 		return nil, usagef("store: %w", err)
 	}
 	if f.nodes == 0 {
-		log.Warn("another Stint as the store does not count its nodes: while it fails, each node grants the whole limit of every rule with on_store_failure: local (give --nodes; 1 for a single node)")
+		log.Warn("another Stint as the store does not count its nodes: while it fails, each node grants the whole limit of every rule with on_store_failure: local or last_known (give --nodes; 1 for a single node)")
 	}
 	client, _ := store.Base().(*remotestore.Store) // remoteopen makes no other store
 	share(c, &sharedStore{Store: store, url: options, calls: calls, stats: func() metrics.SharedStats {

@@ -17,7 +17,7 @@ import (
 // Options configures the guard and the leases, and says whether Open waits for the server.
 // The zero value is what stint serve uses by default, and does not wait. A Stint server
 // does not count the programs that use it: set Guard.Nodes where claims have the failure
-// policy [github.com/stintdev/stint.FailLocal].
+// policy [github.com/stintdev/stint.FailLocal] or [github.com/stintdev/stint.FailLastKnown].
 type Options = layered.Options
 
 // Open opens the store at a URL of the form that [remotestore.ParseURL] reads: stint://, or
