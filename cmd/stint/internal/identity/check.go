@@ -33,7 +33,7 @@ func UnverifiedClaims(set *rule.Set, tokens bool) rule.Problems {
 // except the claims of [UnverifiedClaims]. Callers of the check API can send any attribute.
 func UnreadableAttributes(set *rule.Set, tokens bool) rule.Problems {
 	return set.CheckAttributes(func(name string) error {
-		if checkClaim(name, tokens) != nil {
+		if isUnverified(name, tokens) {
 			return nil
 		}
 		return CheckAttribute(name, tokens)
@@ -45,7 +45,7 @@ func CheckSource(source string, tokens bool) error {
 	if _, err := httplimit.ParseSource(source); err != nil {
 		return err
 	}
-	if strings.HasPrefix(source, claimPrefix) && !tokens {
+	if isUnverified(source, tokens) {
 		return fmt.Errorf("%s is a claim, and no key verifies tokens (give --jwt-keys FILE or URL)", source)
 	}
 	return nil
@@ -62,9 +62,13 @@ func CheckAttribute(name string, tokens bool) error {
 	return httplimit.ValidateAttribute(name)
 }
 
-// checkClaim returns an error for a claim that no key can verify.
+// isUnverified reports whether a source or an attribute is a claim that no key can verify.
+func isUnverified(name string, tokens bool) bool {
+	return strings.HasPrefix(name, claimPrefix) && !tokens
+}
+
 func checkClaim(name string, tokens bool) error {
-	if strings.HasPrefix(name, claimPrefix) && !tokens {
+	if isUnverified(name, tokens) {
 		return fmt.Errorf("%.100q: the server verifies no tokens (give --jwt-keys FILE or URL)", name)
 	}
 	return nil
