@@ -166,7 +166,7 @@ func TestUnconfirmedChargesAreLoggedOnceAMinute(t *testing.T) {
 		take := ways[name]
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
+				var log lockedLog
 				store := newShardedFaulty()
 				store.befall(onReplicas(t, fails(errReplicas)))
 				g := mustNew(t, store, guard.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -202,6 +202,24 @@ func TestUnconfirmedChargesAreLoggedOnceAMinute(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lockedLog holds the text of a log that a goroutine of the guard writes.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // What waits for replicas is not sent to a server that fails.
