@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 	"github.com/stintdev/stint/rule"
 )
@@ -21,13 +22,14 @@ const completionTime = 2 * time.Second
 
 // flagValues are the values of the flags that have few.
 var flagValues = map[string][]cobra.Completion{
-	"clock":         {clockAuto, clockKernel},
-	"format":        {"auto", "combined", "common", "jsonl"},
-	"gateway-adapt": {"gradient", "aimd", off},
-	"log-format":    {"text", "json"},
-	"log-level":     {"debug", "info", "warn", "error"},
-	"path-encoding": {"decode", "keep", "reject"},
-	"store-clock":   {clockOfStore, clockOfNode},
+	"clock":             {clockAuto, clockKernel},
+	"format":            {"auto", "combined", "common", "jsonl"},
+	"gateway-adapt":     {"gradient", "aimd", off},
+	"log-format":        {"text", "json"},
+	"log-level":         {"debug", "info", "warn", "error"},
+	"envoy-consistency": {stint.Strict.String(), stint.Leased.String(), stint.Partitioned.String()},
+	"path-encoding":     {"decode", "keep", "reject"},
+	"store-clock":       {clockOfStore, clockOfNode},
 }
 
 // attributeNames are the attributes of a request that most rules read, as the beginning of

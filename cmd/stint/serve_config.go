@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/gatewayfile"
 	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/httplimit"
@@ -35,6 +36,9 @@ func (f *serveFlags) config() (server.Config, error) {
 	}
 	c.GatewayAdapt = f.adaptAlgorithm()
 	var err error
+	if c.EnvoyConsistency, err = f.consistencyOfEnvoy(); err != nil {
+		return c, err
+	}
 	if c.Upstreams, err = parseURLs(f.upstreams); err != nil {
 		return c, err
 	}
@@ -85,6 +89,20 @@ func (f *serveFlags) checkEnvoy() error {
 		return usagef("envoy-config: is served on --grpc and --http, which are both off (enable one of them)")
 	}
 	return nil
+}
+
+// consistencyOfEnvoy returns the consistency of Envoy's limits that name none.
+func (f *serveFlags) consistencyOfEnvoy() (stint.Consistency, error) {
+	for _, c := range []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned} {
+		switch {
+		case f.envoyConsistency != c.String():
+		case c != stint.Strict && f.envoyConfig == "":
+			return c, usagef("envoy-consistency: Envoy's rate limit service has no configuration (give --envoy-config DIR)")
+		default:
+			return c, nil
+		}
+	}
+	return 0, usagef("envoy-consistency: %q is not known (use strict, leased or partitioned)", f.envoyConsistency)
 }
 
 // maxDrainDelay leaves requests in flight at least one second of the ten within

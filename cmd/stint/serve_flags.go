@@ -36,7 +36,7 @@ type serveFlags struct {
 	jwtIssuer, jwtAudience           string
 	jwtLeeway                        time.Duration
 	pathEncoding                     string
-	envoyConfig                      string
+	envoyConfig, envoyConsistency    string
 	envoyHeaders, envoyCompat        bool
 	envoyWithoutToken                bool
 	envoy                            envoySettings // settings from the environment
@@ -125,7 +125,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred, and at least 3 in 3 s, takes this long; 0 disables")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "clock that a shared store counts by: store or node")
 	f.leaseTime = timeOrOff(lease.DefaultTime)
-	flags.Var(&f.leaseTime, "lease-time", "longest `TIME` to hold tokens of a rule with consistency: leased, 10ms to 10s, or off: every check asks the store")
+	flags.Var(&f.leaseTime, "lease-time", "longest `TIME` to hold tokens of a rule, or of a limit of Envoy's, with consistency: leased, 10ms to 10s, or off: every check asks the store")
 	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of keys in a shared store, and of keys or tables of rules in a database")
 	flags.IntVar(&f.nodes, "nodes", 0, "number of nodes that share the limits while a shared store fails; 0 counts the nodes that announce themselves in it")
 	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "most bytes that this node keeps in Redis for limits that callers bring")
@@ -153,6 +153,7 @@ func (f *serveFlags) defineGateway(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineEnvoy(flags *pflag.FlagSet) {
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with configuration files of Envoy's rate limit service, reloaded when they change; served on --grpc, and on --http at /json")
+	flags.StringVar(&f.envoyConsistency, "envoy-consistency", stint.Strict.String(), "consistency of limits of --envoy-config that name none: strict, leased or partitioned")
 	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")
 }

@@ -175,6 +175,8 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"no number":                {[]string{"--max-keys", "many"}, "--max-keys: \"many\" is not a valid whole number"},
 		"no duration":              {[]string{"--drain-delay", "1"}, "--drain-delay: \"1\" is not a valid duration (write it as 1s)"},
 		"no duration, nor off":     {[]string{"--lease-time", "never"}, "--lease-time: \"never\" is not a valid duration (write it as 1s, or off)"},
+		"consistency of Envoy":     {[]string{"--envoy-config", ".", "--envoy-consistency", "lease"}, `envoy-consistency: "lease" is not known (use strict, leased or partitioned)`},
+		"consistency of nothing":   {[]string{"--envoy-consistency", "leased"}, "envoy-consistency: Envoy's rate limit service has no configuration (give --envoy-config DIR)"},
 		"lease time below 10ms":    {[]string{"--lease-time", "9ms"}, "lease-time: 9ms is out of range (use 10ms to 10s, or off)"},
 		"lease time below 0":       {[]string{"--lease-time", "-1s"}, "lease-time: -1s is out of range (use 10ms to 10s, or off)"},
 		"no truth value":           {[]string{"--pprof=maybe"}, "--pprof: \"maybe\" is not a valid truth value (use true or false)"},

@@ -12,7 +12,8 @@ import (
 // To do the same on a store, each fixed-window limit becomes a group of its own under
 // a window of the greatest capacity, which counts in nearly every case; judge then
 // compares the count with the real limit. Limits of other algorithms decide by
-// themselves.
+// themselves, and so do limits that a node decides without the store: from a lease, or
+// from its local state.
 
 // separate makes a group of each limit.
 func (p *plan) separate() {
@@ -47,7 +48,7 @@ func (p *plan) peek(ctx context.Context, store stint.Store) error {
 	for i := range p.claims {
 		p.claims[i].Cost, p.claims[i].Extra = 0, 0
 	}
-	if err := p.take(ctx, store); err != nil || p.degraded() {
+	if err := p.take(ctx, store); err != nil || p.asksEnvoy() {
 		return err
 	}
 	over := false

@@ -41,7 +41,8 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	if err := p.decide(ctx, s.options.Store); err != nil && !p.denyOverBudget(err) {
 		return nil, s.fail(ctx, err)
 	}
-	if p.countFailed() {
+	if p.asksEnvoy() {
+		p.countFailed()
 		return nil, status.Error(codes.Unavailable, "no decision could be made: the store fails")
 	}
 	return s.answer(p, request), nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -20,7 +21,9 @@ type folder struct {
 	path  string
 	merge bool                  // files may share a domain
 	files map[string]*fileState // the files, by name
-	last  [sha256.Size]byte
+	// consistency is that of limits that name none
+	consistency stint.Consistency
+	last        [sha256.Size]byte
 }
 
 // fileState is the state of one file: as it was last read, and its last good version.
@@ -78,7 +81,7 @@ func (f *folder) readFile(name string) *fileState {
 	if k.sum = sha256.Sum256(data); before != nil && before.sum == k.sum {
 		return before
 	}
-	good, warnings, err := parse(name, data)
+	good, warnings, err := parse(name, data, f.consistency)
 	if k.warnings, k.err = warnings, err; err == nil {
 		k.good = good
 	}

@@ -23,10 +23,11 @@ type limit struct {
 	metadata  *structpb.Struct // sent to Envoy while the limit allows; may be nil
 
 	counted  stint.Limit
+	policy   policy
 	kind     string // equal for limits that share the state of a key
 	window   time.Duration
 	banned   bool        // limit 0: counted allows 1, so claims ask for 2
-	all      stint.Limit // for CountAll: a fixed window that counts past every limit; zero for other algorithms
+	all      stint.Limit // for CountAll: a fixed window that counts past every limit; zero for a limit that decides by itself
 	info     *limitInfo  // shared by all answers, never changed
 	counters Counters
 }
@@ -38,6 +39,28 @@ type numbers struct {
 	algorithm  stint.Algorithm
 	burst      int64 // 0: the algorithm's own
 	fromCaller bool  // the limit came with a request, not from a file
+	policy     policy
+}
+
+// policy is the consistency of a limit and what happens to it while the store fails.
+type policy struct {
+	stint.Policy
+
+	// asksEnvoy says that the configuration names no failure policy. The claim is then
+	// closed, and the response is an error, so that Envoy's failure_mode_deny decides.
+	asksEnvoy bool
+}
+
+// defaultPolicy returns the policy of a limit that names none.
+func defaultPolicy(c stint.Consistency) policy {
+	return policy{stint.Policy{Consistency: c, OnFailure: stint.FailClosed}, true}
+}
+
+// decidesItself reports whether the claims of a limit must be claims on that limit, so that
+// CountAll cannot count it past its end: a lease has a part of the limit, and the local
+// state a share of it.
+func (p *policy) decidesItself() bool {
+	return p.Consistency != stint.Strict || p.OnFailure == stint.FailLocal
 }
 
 // namespace separates these counters from those of rules and of /v1/take.
@@ -58,7 +81,7 @@ func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 
 // count sets the limit to count by n.
 func (l *limit) count(n numbers) (err error) {
-	l.window, l.info = n.window, describe(l.name, n.requests, n.window)
+	l.window, l.info, l.policy = n.window, describe(l.name, n.requests, n.window), n.policy
 	if l.counted, l.banned, err = n.compile(); err != nil {
 		return err
 	}
@@ -66,7 +89,7 @@ func (l *limit) count(n numbers) (err error) {
 	if n.fromCaller {
 		l.kind += " brought"
 	}
-	if l.counted.Algorithm() == stint.FixedWindow {
+	if l.counted.Algorithm() == stint.FixedWindow && !l.policy.decidesItself() {
 		l.all, err = endless(n.window, n.fromCaller)
 	}
 	return err

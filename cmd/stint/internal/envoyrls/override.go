@@ -35,8 +35,9 @@ func (s *Service) override(domain string, requested *common.RateLimitDescriptor_
 	if b, ok := s.overrides.Get(o); ok {
 		return b, nil
 	}
-	l := &limit{path: domain, counters: s.options.Counters(domain)}
-	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow, fromCaller: true}); err != nil {
+	p := defaultPolicy(s.options.Consistency)
+	l := &limit{path: domain, counters: s.options.Counters(domain, p.OnFailure)}
+	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow, fromCaller: true, policy: p}); err != nil {
 		return nil, status.Error(codes.InvalidArgument, "rate limit override: "+err.Error())
 	}
 	b := []*limit{l}

@@ -188,8 +188,7 @@ func (p *plan) place(m *match) int {
 	return len(p.claims)
 }
 
-// make returns the claim of a limit. It fails closed, so that a store failure becomes
-// an error to Envoy, whose failure_mode_deny decides whether the request passes.
+// make returns the claim of a limit.
 func (m *match) make() stint.Claim {
 	cost := m.cost
 	if m.limit.banned && cost > 0 {
@@ -199,7 +198,7 @@ func (m *match) make() stint.Claim {
 }
 
 func (m *match) claimOf(l stint.Limit, cost int64) stint.Claim {
-	return stint.Claim{Key: m.key, Limit: l, Cost: cost, Policy: stint.Policy{OnFailure: stint.FailClosed}}
+	return stint.Claim{Key: m.key, Limit: l, Cost: cost, Policy: m.limit.policy.Policy}
 }
 
 // decide takes the claims from the store.
@@ -208,7 +207,7 @@ func (p *plan) decide(ctx context.Context, store stint.Store) error {
 		return nil
 	}
 	if p.all && p.stop && len(p.groups) > 1 {
-		if err := p.peek(ctx, store); err != nil || p.degraded() {
+		if err := p.peek(ctx, store); err != nil || p.asksEnvoy() {
 			return err
 		}
 	}
@@ -220,20 +219,29 @@ func (p *plan) take(ctx context.Context, store stint.Store) error {
 	return store.TakeGroups(ctx, p.groups, p.decisions) //nolint:wrapcheck // translated at the edge
 }
 
-// degraded reports whether some decision was made without the store.
-func (p *plan) degraded() bool {
-	return slices.ContainsFunc(p.decisions, func(d stint.Decision) bool { return d.Degraded })
+// asksEnvoy reports whether the response is an error, so that Envoy decides: the store
+// failed, some limit has no failure policy, and no limit that has one denies the request.
+func (p *plan) asksEnvoy() (asks bool) {
+	for i := range p.matches {
+		m := &p.matches[i]
+		if !m.applies() || p.decisions[m.claim].Allowed {
+			continue
+		}
+		if m.limit.policy.asksEnvoy {
+			asks = asks || p.decisions[m.claim].Degraded
+		} else if !p.observes(m.limit) {
+			return false
+		}
+	}
+	return asks
 }
 
-// countFailed reports whether some decision was denied because the store failed, and
-// counts these in Counters.Failed.
-func (p *plan) countFailed() (failed bool) {
+// countFailed counts the limits of a request that is answered with an error.
+func (p *plan) countFailed() {
 	for i := range p.matches {
 		m := &p.matches[i]
 		if m.applies() && p.decisions[m.claim].Degraded && !p.decisions[m.claim].Allowed {
 			m.limit.counters.Failed.Inc()
-			failed = true
 		}
 	}
-	return failed
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/suggest"
 	"github.com/stintdev/stint/rule"
 )
@@ -45,14 +46,15 @@ type reader struct {
 	replaced int                             // names in replaces
 	merging  int                             // current depth of <<
 	metadata map[*yaml.Node]*structpb.Struct // metadata by node; aliases share it
+	policy   policy                          // of limits that name none
 	mistakes rule.Problems
 	warnings rule.Problems
 }
 
 // parse parses a file. It returns an error if the file has a mistake; a file with only
-// warnings is usable.
-func parse(name string, data []byte) (f *file, warnings rule.Problems, err error) {
-	r := &reader{name: name, file: &file{name: name}, metadata: map[*yaml.Node]*structpb.Struct{}}
+// warnings is usable. consistency is that of limits that name none.
+func parse(name string, data []byte, consistency stint.Consistency) (f *file, warnings rule.Problems, err error) {
+	r := &reader{name: name, file: &file{name: name}, metadata: map[*yaml.Node]*structpb.Struct{}, policy: defaultPolicy(consistency)}
 	if top := r.document(data); top != nil {
 		r.root(top)
 	}
@@ -134,7 +136,7 @@ func known() []string {
 	return []string{
 		"domain", "key", "value", "descriptors", "rate_limit", "rate_limits", "unit", "requests_per_unit", "unlimited", "name", "replaces",
 		"shadow_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata", "quota_mode",
-		"algorithm", "burst", "window",
+		"algorithm", "burst", "window", "consistency", "on_store_failure",
 	}
 }
 
@@ -235,5 +237,24 @@ func (r *reader) number(what string, to *uint32) field {
 		if n.Tag != "!!int" || n.Decode(to) != nil {
 			r.mistake(n, what+" must be a whole number from 0 to 4294967295", "")
 		}
+	}
+}
+
+// choice parses one of the given values, by its name.
+func choice[T fmt.Stringer](r *reader, what string, values []T, to *T) field {
+	return func(n *yaml.Node) {
+		var names []string
+		for _, v := range values {
+			if n.Value == v.String() {
+				*to = v
+				return
+			}
+			names = append(names, v.String())
+		}
+		problem := fmt.Sprintf("%s: %.40q is not known", what, n.Value)
+		if n.Kind != yaml.ScalarNode {
+			problem = what + " must be one word"
+		}
+		r.mistake(n, problem, "use "+strings.Join(names, ", "))
 	}
 }

@@ -71,7 +71,7 @@ func (l *limit) label() string {
 // limit parses one limit of a descriptor. If it has a mistake, which is recorded, the
 // returned limit cannot count.
 func (r *reader) limit(d *rawDescriptor, at *yaml.Node, path string) *limit {
-	l := &rawLimit{at: at}
+	l := &rawLimit{at: at, numbers: numbers{policy: r.policy}}
 	before := len(r.mistakes)
 	r.mapping(at, "a rate_limit", r.limitFields(l))
 	made := &limit{path: path, name: l.name, unlimited: l.unlimited, shadow: d.shadow, quota: d.quota}
@@ -101,6 +101,11 @@ func (r *reader) limitFields(l *rawLimit) map[string]field {
 		"algorithm":         at(&l.algorithmAt, r.text("algorithm", &l.algorithm)),
 		"burst":             at(&l.burstAt, r.number("burst", &l.burst)),
 		"window":            at(&l.windowAt, r.text("window", &l.window)),
+		"consistency":       choice(r, "consistency", []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned}, &l.policy.Consistency),
+		"on_store_failure": func(n *yaml.Node) {
+			l.policy.asksEnvoy = false
+			choice(r, "on_store_failure", []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal}, &l.policy.OnFailure)(n)
+		},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint"
 )
 
 func TestMistakesHaveTheirPlace(t *testing.T) {
@@ -32,6 +34,9 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"no such algorithm":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, algorithm: magic}}\n", "magic"},
 		"a shaper":           {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, algorithm: leaky_bucket}}\n", "leaky_bucket delays"},
 		"burst of a window":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, burst: 2}}\n", "burst means nothing to fixed_window"},
+		"no consistency":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, consistency: lease}}\n", `c.yaml:3:73: consistency: "lease" is not known (use strict, leased, partitioned)`},
+		"no failure policy":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, on_store_failure: [open]}}\n", `c.yaml:3:78: on_store_failure must be one word (use open, closed, local)`},
+		"misspelt policy":    {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, on_store_failur: open}}\n", `c.yaml:3:60: "on_store_failur" is not a key of a configuration (did you mean on_store_failure?)`},
 		"too long a log":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 20000, algorithm: sliding_window_log}}\n", "c.yaml:3:57: "},
 		"descriptors within": {"domain: d\ndescriptors: &x\n  - key: a\n    descriptors: *x\n", "nested too deeply"},
 		"too many limits":    {"domain: d\ndescriptors:\n  - {key: a, rate_limits: [" + strings.Repeat("{unit: day},", maxLimits+1) + "]}\n", "c.yaml:3:5: there are 17 limits"},
@@ -42,7 +47,7 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"merge of itself":    {"domain: d\ndescriptors:\n  - &x\n    key: a\n    <<: *x\n", "<< is nested too deeply"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := parse("c.yaml", []byte(c.config)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := parse("c.yaml", []byte(c.config), stint.Strict); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -54,7 +59,7 @@ func TestFilesOfEnvoysServiceLoadAsTheyAre(t *testing.T) {
 domain: rl
 limits: &slow
   unit: HOUR
-`))
+`), stint.Strict)
 	if err == nil {
 		t.Errorf("limits is no key: %v %v", f, warnings)
 	}
@@ -79,7 +84,7 @@ descriptors:
     descriptors:
   - key: placed
     rate_limit: {unit: week, requests_per_unit: 3, shadow_mode: true}
-`))
+`), stint.Strict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +111,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(messaging), "to_number", "1")
 	f.Add([]byte("domain: d\ndescriptors: &x\n  - key: a*b\n    <<: [{value: v*}]\n    metadata: {a: [1, {b: c}]}\n    descriptors: *x\n"), "a", "v")
 	f.Fuzz(func(t *testing.T, data []byte, key, value string) {
-		file, _, err := parse("c.yaml", data)
+		file, _, err := parse("c.yaml", data, stint.Strict)
 		if err != nil {
 			_ = err.Error()
 			return
@@ -128,7 +133,7 @@ func TestMistakesThatEnvoysServiceIgnoresAreWarnings(t *testing.T) {
 		"domain: d\ndescriptors: [{key: 2020-01-02}]":                     "",
 		"domain: d\ndescriptors: [{key: a, value: on, shadow_mode: yes}]": "",
 	} {
-		f, warnings, err := parse("c.yaml", []byte(config))
+		f, warnings, err := parse("c.yaml", []byte(config), stint.Strict)
 		if err != nil || f.domain != "d" {
 			t.Errorf("%q: %v %v", config, f, err)
 		} else if got := warnings.Error(); warning == "" && got != "" || !strings.Contains(got, warning) {
@@ -139,11 +144,11 @@ func TestMistakesThatEnvoysServiceIgnoresAreWarnings(t *testing.T) {
 
 func TestOnlyPatternsAreShared(t *testing.T) {
 	config := "domain: d\ndescriptors:\n  - {key: a, value: x*y, share_threshold: true, rate_limit: {unit: day}}\n"
-	if _, _, err := parse("c.yaml", []byte(config)); err != nil {
+	if _, _, err := parse("c.yaml", []byte(config), stint.Strict); err != nil {
 		t.Error(err)
 	}
 	config = strings.Replace(config, "x*y", "xy", 1)
-	if _, _, err := parse("c.yaml", []byte(config)); err == nil || !strings.Contains(err.Error(), "c.yaml:3:42: share_threshold can only be used with wildcard values") {
+	if _, _, err := parse("c.yaml", []byte(config), stint.Strict); err == nil || !strings.Contains(err.Error(), "c.yaml:3:42: share_threshold can only be used with wildcard values") {
 		t.Error(err)
 	}
 }
@@ -159,10 +164,10 @@ func TestFilesThatGrowAreBounded(t *testing.T) {
 		fmt.Fprintf(&names, "  - {key: *k, value: \"%d\"}\n", i+1)
 		fmt.Fprintf(&described, "  - {key: a, value: \"%d\", metadata: *m, rate_limit: {unit: day}}\n", i)
 	}
-	if _, _, err := parse("c.yaml", []byte(names.String())); err == nil || !strings.Contains(err.Error(), "the names of all descriptors are longer than") {
+	if _, _, err := parse("c.yaml", []byte(names.String()), stint.Strict); err == nil || !strings.Contains(err.Error(), "the names of all descriptors are longer than") {
 		t.Errorf("%.200v", err)
 	}
-	f, warnings, err := parse("c.yaml", []byte(described.String()))
+	f, warnings, err := parse("c.yaml", []byte(described.String()), stint.Strict)
 	if err != nil || len(f.limits) != 10_001 || f.limits[0].metadata != f.limits[10_000].metadata {
 		t.Errorf("%.200v: %d limits", err, len(f.limits))
 	}
@@ -173,7 +178,7 @@ func TestFilesThatGrowAreBounded(t *testing.T) {
 	for i := range 12 {
 		bomb += fmt.Sprintf("x%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","))
 	}
-	if _, _, err := parse("c.yaml", []byte(strings.ReplaceAll(bomb, "domain: d\n", "")+"domain: d\ndescriptors: [{key: a, metadata: {v: *a12}, rate_limit: {unit: day}}]\n")); err == nil {
+	if _, _, err := parse("c.yaml", []byte(strings.ReplaceAll(bomb, "domain: d\n", "")+"domain: d\ndescriptors: [{key: a, metadata: {v: *a12}, rate_limit: {unit: day}}]\n"), stint.Strict); err == nil {
 		t.Error("aliases of aliases were followed")
 	}
 }
@@ -201,7 +206,7 @@ func TestAliasesAreCountedAsWhatTheyStandFor(t *testing.T) {
 		for i := range 15_000 {
 			fmt.Fprintf(&text, "  - {key: %c, value: \"%d\", %s}\n", keys[i%16], i, c.others)
 		}
-		if _, _, err := parse("c.yaml", []byte(text.String())); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := parse("c.yaml", []byte(text.String()), stint.Strict); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60s: %.200v, want %s", c.first, err, c.want)
 		}
 	}

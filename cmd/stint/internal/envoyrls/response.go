@@ -125,10 +125,12 @@ func (l *limit) remaining(d *stint.Decision) uint32 {
 
 // reset returns the time until more requests are allowed, in whole seconds, at least
 // 1, because readers drop fractions. For a fixed window it is the end of the window,
-// even if nothing is used.
+// even if nothing is used. While the store fails, it is the time until the next attempt.
 func (l *limit) reset(d *stint.Decision) time.Duration {
 	wait := d.ResetAfter
 	switch {
+	case d.Unavailable: // the key may not be over its limit
+		wait = d.RetryAfter
 	case l.counted.Algorithm() == stint.FixedWindow:
 		window := l.window.Microseconds()
 		wait = time.Duration(window-d.At%window) * time.Microsecond
@@ -168,7 +170,13 @@ func (p *plan) count() bool {
 	for i := range p.matches {
 		if m := &p.matches[i]; m.applies() {
 			observed := m.limit.shadow || p.inQuota(m.limit) && !denied
-			m.limit.counters.tally(p.decisions[m.claim].Allowed, observed, p.all || !denied)
+			d := &p.decisions[m.claim]
+			switch {
+			case !d.Degraded:
+				m.limit.counters.tally(d.Allowed, observed, p.all || !denied)
+			case !d.Allowed || p.all || !denied:
+				m.limit.counters.Failed.Inc()
+			}
 		}
 	}
 	return len(p.decisions) > 0

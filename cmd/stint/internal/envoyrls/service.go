@@ -23,6 +23,8 @@ type Options struct {
 	Merge bool
 	// Store decides.
 	Store stint.Store
+	// Consistency is that of limits whose configuration names none.
+	Consistency stint.Consistency
 	// Headers names the headers that Envoy adds to its responses, for the deciding
 	// limit: the limit, what remains of it, and the seconds until it resets. Nil adds
 	// none.
@@ -40,9 +42,9 @@ type Options struct {
 	Quota bool
 	// Metadata adds a description of the request to the metadata of every response.
 	Metadata bool
-	// Counters returns the counters of a limit, by its name in the configuration. The
-	// empty name is for requests without any limit. Nil counts nothing.
-	Counters func(limit string) Counters
+	// Counters returns the counters of a limit, by its name in the configuration and its
+	// failure policy. The empty name is for requests without any limit. Nil counts nothing.
+	Counters func(limit string, onFailure stint.OnFailure) Counters
 	// Loaded, if not nil, is called after every attempt to load a changed
 	// configuration, with the number of files that have a mistake.
 	Loaded func(mistaken int)
@@ -75,7 +77,7 @@ type Service struct {
 // directory cannot be read, or all its files have mistakes.
 func New(o Options) (*Service, error) {
 	o = o.setDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: boundedcache.New[override, []*limit](maxOverrides), unmatched: o.Counters("").Allow}
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge, consistency: o.Consistency}, overrides: boundedcache.New[override, []*limit](maxOverrides), unmatched: o.Counters("", stint.FailOpen).Allow}
 	s.watcher = filewatch.New(o.Dir, s.changed, func(err error) { o.Logger.Error("envoy-config: " + err.Error()) })
 	r, err := s.folder.read()
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *Service) install(r *reading) {
 	for _, f := range r.domains {
 		for _, l := range f.limits {
 			if l.counters.Allow == nil { // an unchanged limit is in force already
-				l.counters = s.options.Counters(l.path)
+				l.counters = s.options.Counters(l.path, l.policy.OnFailure)
 			}
 		}
 	}
@@ -162,13 +164,14 @@ type Counter interface{ Inc() }
 
 // Counters count the outcomes of one limit: requests that it charged (Allow), requests
 // that it denied (Deny), requests that it would have denied if it were not in shadow
-// or quota mode (ShadowDeny), and requests denied because the store failed (Failed).
+// or quota mode (ShadowDeny), and requests that its failure policy decided because the
+// store failed (Failed).
 type Counters struct{ Allow, Deny, ShadowDeny, Failed Counter }
 
 type noCounter struct{}
 
 func (noCounter) Inc() {}
 
-func noCounters(string) Counters {
+func noCounters(string, stint.OnFailure) Counters {
 	return Counters{noCounter{}, noCounter{}, noCounter{}, noCounter{}}
 }

@@ -56,6 +56,9 @@ type Config struct {
 	// EnvoyCompat counts as Envoy's own service does: each descriptor on its own, denied
 	// requests included.
 	EnvoyCompat bool
+	// EnvoyConsistency is that of limits in EnvoyConfig which name none, and of limits that
+	// Envoy's requests have.
+	EnvoyConsistency stint.Consistency
 	// EnvoyMerge lets several files of EnvoyConfig describe one domain.
 	EnvoyMerge bool
 	// EnvoyShadow answers OK to every request from Envoy.

@@ -37,6 +37,7 @@ func (s *Server) readEnvoyConfig() (err error) {
 		Quota:    s.config.EnvoyQuota,
 		Metadata: s.config.EnvoyMetadata,
 
+		Consistency:  s.config.EnvoyConsistency,
 		StopWhenOver: s.config.EnvoyStop,
 		Counters:     s.metrics.EnvoyLimit,
 		Loaded:       s.metrics.EnvoyFiles(),

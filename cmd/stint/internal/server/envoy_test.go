@@ -228,3 +228,27 @@ func TestEnvoyCompatReachesTheService(t *testing.T) {
 		}
 	}
 }
+
+// policies is a store that records the policies of claims.
+type policies struct {
+	stint.Store
+
+	seen chan stint.Policy
+}
+
+func (p policies) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	p.seen <- groups[0].Claims[0].Policy
+	return p.Store.TakeGroups(ctx, groups, out)
+}
+
+func TestTheDefaultConsistencyReachesEnvoysService(t *testing.T) {
+	t.Parallel()
+	store := policies{stint.NewMemory(stint.MemoryOptions{}), make(chan stint.Policy, 1)}
+	_, client := runEnvoy(t, Config{Store: store, EnvoyConsistency: stint.Leased})
+	if _, err := client.ShouldRateLimit(patient(t), ofUser("ann", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-store.seen, (stint.Policy{Consistency: stint.Leased, OnFailure: stint.FailClosed}); got != want {
+		t.Errorf("the claim has %v, want %v", got, want)
+	}
+}
