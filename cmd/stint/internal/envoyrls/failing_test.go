@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // guarded is a store that makes degraded decisions when the store behind it fails, as
@@ -54,6 +55,10 @@ func TestAStoreFailureDuringEitherCallIsReported(t *testing.T) {
 
 // slow is a store that takes longer than its callers wait.
 type slow struct{ stint.Store }
+
+func (s slow) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, s, c)
+}
 
 func (slow) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
 	return &stint.Error{Code: stint.CodeTimeout, Problem: "gave up on 10.0.0.1", Err: errors.New("slow")}

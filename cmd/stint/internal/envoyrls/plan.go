@@ -214,8 +214,13 @@ func (p *plan) decide(ctx context.Context, store stint.Store) error {
 	return p.take(ctx, store)
 }
 
-func (p *plan) take(ctx context.Context, store stint.Store) error {
+// take has the shorter path of stores for one claim, which is what most requests have.
+func (p *plan) take(ctx context.Context, store stint.Store) (err error) {
 	p.decisions = slices.Grow(p.decisions[:0], len(p.claims))[:len(p.claims)]
+	if len(p.claims) == 1 && len(p.groups[0].Claims) == 1 {
+		p.decisions[0], err = store.Take(ctx, p.claims[0])
+		return err //nolint:wrapcheck // translated at the edge
+	}
 	return store.TakeGroups(ctx, p.groups, p.decisions) //nolint:wrapcheck // translated at the edge
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/storekit"
 )
 
 const policies = `
@@ -29,6 +30,10 @@ descriptors:
 
 // down is a store that cannot be reached.
 type down struct{ stint.Store }
+
+func (d down) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, d, c)
+}
 
 func (down) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
 	return &stint.Error{Code: stint.CodeUnavailable, Problem: "connection refused"}
@@ -121,6 +126,10 @@ type consistencies struct {
 	stint.Store
 
 	seen map[string]stint.Consistency
+}
+
+func (s *consistencies) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, s, c)
 }
 
 func (c *consistencies) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
+	"github.com/stintdev/stint/storekit"
 )
 
 const envoyFile = `
@@ -153,6 +154,10 @@ type brokenStore struct {
 	panics bool
 }
 
+func (b brokenStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, b, c)
+}
+
 func (b brokenStore) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
 	if b.panics {
 		panic("a bug")
@@ -234,6 +239,10 @@ type policies struct {
 	stint.Store
 
 	seen chan stint.Policy
+}
+
+func (p policies) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, p, c)
 }
 
 func (p policies) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {

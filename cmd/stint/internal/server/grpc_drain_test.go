@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // heldStore answers once the test releases it.
@@ -21,6 +22,10 @@ type heldStore struct {
 	stint.Store
 
 	asked, released chan struct{}
+}
+
+func (h *heldStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, h, c)
 }
 
 func (h *heldStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
