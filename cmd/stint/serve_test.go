@@ -425,3 +425,11 @@ func TestSharesAreParsed(t *testing.T) {
 		}
 	}
 }
+
+func TestTheOperatorsCollectorHasNoFloor(t *testing.T) {
+	for variable, want := range map[string]int{"": heapFloor, "STINT_HTTP": heapFloor, "GOGC": 0, "GOMEMLIMIT": 0} {
+		if got := len(newHeapFloor(func(name string) (string, bool) { return "50", name == variable })); got != want {
+			t.Errorf("with %q there is a floor of %d bytes, want %d", variable, got, want)
+		}
+	}
+}
