@@ -97,3 +97,23 @@ func TestAnEnvoyFileWithoutItsFilterIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryServiceOverRedisIsAskedAndDecided(t *testing.T) {
+	o := options{rounds: 1, slice: 2 * time.Millisecond, stint: stintProgram(t)}
+	if o.findRedis() == "" {
+		t.Skip("needs redis-server or valkey-server (apt-get install redis-server)")
+	}
+	var out strings.Builder
+	var b bars
+	if err := overEnvoyService(t.Context(), o, &out, &b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"64 callers, 100000 keys", "64 callers, 64 keys", strictService, leasedService} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+	if rows := strings.Count(out.String(), " 0 %\n"); rows != strings.Count(out.String(), " µs ") {
+		t.Errorf("some requests were not admitted:\n%s", out.String())
+	}
+}

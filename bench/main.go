@@ -86,7 +86,7 @@ func runParts(ctx context.Context, o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(context.Context, options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}} {
 		if !o.runs(p.name) {
 			continue
 		}

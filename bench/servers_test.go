@@ -34,8 +34,8 @@ func listen(t *testing.T, serve func(net.Listener) error, stop func()) (addr str
 	return l.Addr().String()
 }
 
-// stintServer builds the program of this tree and runs it until the test ends.
-func stintServer(t *testing.T, more ...string) *serverProcess {
+// stintProgram builds the program of this tree and returns its path.
+func stintProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stint")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/stint")
@@ -43,7 +43,13 @@ func stintServer(t *testing.T, more ...string) *serverProcess {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	s, err := startStint(t.Context(), program, more...)
+	return program
+}
+
+// stintServer runs the program of this tree until the test ends.
+func stintServer(t *testing.T, more ...string) *serverProcess {
+	t.Helper()
+	s, err := startStint(t.Context(), stintProgram(t), more...)
 	if err != nil {
 		t.Fatal(err)
 	}
