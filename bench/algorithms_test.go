@@ -20,7 +20,12 @@ func TestAlgorithmsPartRunsInSmall(t *testing.T) {
 			t.Errorf("%v is named %d times:\n%s", a.spec.Algorithm, n, &out)
 		}
 	}
-	if !strings.Contains(out.String(), "sliding_window_counter, p99") || strings.Count(out.String(), "  0 %") != 2*len(algorithmsOverRedis()) {
+	for _, load := range []string{"load: one check in flight", "load: 64 checks in flight"} {
+		if !strings.Contains(out.String(), load) {
+			t.Errorf("the output lacks %q:\n%s", load, &out)
+		}
+	}
+	if !strings.Contains(out.String(), "sliding_window_counter, p99") || strings.Count(out.String(), "  0 %") != 2*(1+len(algorithmsOverRedis())) {
 		t.Errorf("a bar lacks, or a check was not admitted:\n%s", &out)
 	}
 }
