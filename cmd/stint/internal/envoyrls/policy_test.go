@@ -128,8 +128,8 @@ type consistencies struct {
 	seen map[string]stint.Consistency
 }
 
-func (s *consistencies) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	return storekit.TakeOne(ctx, s, c)
+func (c *consistencies) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, c, claim)
 }
 
 func (c *consistencies) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
