@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
@@ -38,6 +36,7 @@ type rules struct {
 	builtin  bool // there is no rule source
 	gateway  bool // there is a gateway
 	loaded   bool // the first version is in force
+	state    stateFolder
 	current  atomic.Pointer[version]
 	switched *emergency.Switch
 	sample   *impact.Sample // nil if no sample is kept
@@ -90,21 +89,21 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
 	}
-	folder := stateFolder(config.StateDir, config.Rules)
 	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
-		folder = stateFolder(config.StateDir, config.RuleSource.String())
-		o.Source, o.CopyDir = config.RuleSource, folder
+		r.state = openStateFolder(config.StateDir, config.RuleSource.String(), r.log)
+		o.Source, o.CopyDir = config.RuleSource, r.state.path
 	case config.Rules != "":
-		folder = fileHistory(config)
-		o.Source, o.Local = ruleset.NewFiles(config.Rules, folder, r.log), true
+		r.state = openStateFolder(config.StateDir, absolute(config.Rules), r.log)
+		o.Source, o.Local = ruleset.NewFiles(config.Rules, r.state.path, r.log), true
 	default:
+		r.state = openStateFolder(config.StateDir, config.Rules, r.log)
 		o.Source, o.Local, r.builtin = &ruleset.Memory{}, true, true
 		r.log.Info("no --rules given: serving the built-in rules")
 	}
 	r.manager = ruleset.NewManager(o)
-	r.switched = r.newSwitch(o.Source, folder)
+	r.switched = r.newSwitch(o.Source, r.state.path)
 	m.ReadStale(r.manager.Stale)
 	if err := r.manager.Load(context.Background()); err != nil {
 		return nil, err
@@ -117,24 +116,12 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 	return r, nil
 }
 
-// fileHistory returns the folder for the history of the rule files.
-func fileHistory(config *Config) string {
-	path, err := filepath.Abs(config.Rules)
-	if err != nil {
-		path = config.Rules
+// absolute returns the absolute path of a file, or the path itself where that is unknown.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
 	}
-	return stateFolder(config.StateDir, path)
-}
-
-// stateFolder returns the folder for the state of one rule source, or "" without a state
-// folder. The name contains a hash of the source, so servers with different sources can
-// share dir.
-func stateFolder(dir, source string) string {
-	if dir == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(source))
-	return filepath.Join(dir, "rules-"+hex.EncodeToString(sum[:8]))
+	return path
 }
 
 // check returns an error for a set whose limits this server cannot apply to any request.

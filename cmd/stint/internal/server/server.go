@@ -188,6 +188,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	}
 	group.Go(func() error { s.rules.manager.Run(beside); return nil })
 	group.Go(func() error { s.rules.switched.Run(beside); return nil })
+	group.Go(func() error { s.rules.state.keep(beside); return nil })
 	group.Go(func() error { s.watchSecrets(beside); return nil })
 	group.Go(func() error { s.failOpen.run(beside); return nil })
 	if s.config.Keys != nil {
