@@ -150,7 +150,7 @@ func (c *compiler) penaltyTime(field string, t located, otherwise, most time.Dur
 	if t.text == "" {
 		return otherwise
 	}
-	d, err := parseDuration(t.text)
+	d, err := parseDuration(field, t.text)
 	if err != nil || d < GateUnit || d > most || d%time.Microsecond != 0 {
 		c.mistake(t.at, fmt.Sprintf("penalty: %s: %.40q is not a time in its range", field, t.text), fmt.Sprintf("write 10s, 5m or 1h, from %v to %dd", GateUnit, most/(24*time.Hour)))
 		return otherwise

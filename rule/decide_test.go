@@ -395,6 +395,29 @@ func TestALeakyBucketDeniesWhatItWouldDelayPastTheDeadline(t *testing.T) {
 	}
 }
 
+func TestMaxWaitBoundsTheDelayOfARule(t *testing.T) {
+	for _, rules := range []string{
+		"rules: [{id: a, algorithm: leaky_bucket, limit: 1, window: 10s, queue: 5, max_wait: 15s}]",
+		"rules: [{id: a, algorithm: leaky_bucket, params: {limit: 1, window: 10, queue: 5, max_wait: 15}}]",
+		"rules: [{id: a, limits: [{algorithm: leaky_bucket, limit: 1, window: 10s, queue: 5, max_wait: 15s}]}]",
+		"defaults: {algorithm: leaky_bucket, queue: 5, max_wait: 1h}\nrules: [{id: a, limit: 1, window: 10s, override: {k: {max_wait: 15s}}}]",
+	} {
+		s := mustParse(t, rules)
+		now := time.UnixMicro(1_800_000_000_000_000)
+		store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 100, Clock: func() time.Time { return now }})
+		defer store.Close()
+		for i, want := range []struct {
+			allowed      bool
+			delay, retry time.Duration
+		}{{true, 0, 0}, {true, 10 * time.Second, 0}, {false, 0, 5 * time.Second}, {false, 0, 5 * time.Second}} {
+			o, err := s.Decide(t.Context(), store, Map{"api_key": "k"}, 1)
+			if d := o.Decision; err != nil || d.Allowed != want.allowed || d.Delay != want.delay || d.RetryAfter != want.retry {
+				t.Errorf("%s\n%d: %+v, %v; want %+v", rules, i, d, err, want)
+			}
+		}
+	}
+}
+
 func TestListsHaveNames(t *testing.T) {
 	for list, want := range map[List]string{ListNone: "none", ListAllow: "allow", ListDeny: "deny", ListDeny + 1: "List(3)"} {
 		if got := list.String(); got != want {

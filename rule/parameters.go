@@ -23,6 +23,7 @@ const (
 	pRefillRate
 	pBuckets
 	pQueue
+	pMaxWait
 	pPeriod
 	pAnchor
 	pUTCOffset
@@ -30,7 +31,7 @@ const (
 )
 
 var parameterNames = [parameterCount]string{
-	"algorithm", "limit", "window", "capacity", "refill_rate", "buckets", "queue", "period", "anchor", "utc_offset",
+	"algorithm", "limit", "window", "capacity", "refill_rate", "buckets", "queue", "max_wait", "period", "anchor", "utc_offset",
 }
 
 // parameterOf finds a parameter by name; burst is another name of capacity.
@@ -67,7 +68,7 @@ func (p parameter) parse(text string, s *stint.Spec) (err error) {
 	case pLimit:
 		s.Limit, err = whole("limit", text, 1, stint.MaxLimit)
 	case pWindow:
-		s.Window, err = parseWindow(text)
+		s.Window, err = parseTime("window", text, stint.MinWindow, "1ms")
 	case pCapacity:
 		s.Capacity, err = whole("capacity", text, 1, stint.MaxLimit)
 	case pRefillRate:
@@ -79,6 +80,8 @@ func (p parameter) parse(text string, s *stint.Spec) (err error) {
 		s.Buckets = int(n)
 	case pQueue:
 		s.Queue, err = whole("queue", text, 0, stint.MaxLimit-1)
+	case pMaxWait:
+		s.MaxWait, err = parseTime("max_wait", text, time.Microsecond, "1µs")
 	case pPeriod:
 		s.Period = text
 	case pAnchor:
@@ -106,6 +109,8 @@ func (p parameter) copy(to, from *stint.Spec) {
 		to.Buckets = from.Buckets
 	case pQueue:
 		to.Queue = from.Queue
+	case pMaxWait:
+		to.MaxWait = from.MaxWait
 	case pPeriod:
 		to.Period = from.Period
 	case pAnchor:
@@ -125,7 +130,7 @@ func (p parameter) takes(a stint.Algorithm) bool {
 		return a == stint.TokenBucket
 	case pBuckets:
 		return a == stint.SlidingWindowCounter
-	case pQueue:
+	case pQueue, pMaxWait:
 		return a == stint.LeakyBucket
 	case pWindow:
 		return a != stint.Quota
@@ -182,26 +187,28 @@ func decimal(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(text)
 }
 
-// parseWindow parses whole seconds, a Go duration, or a duration that begins
-// with days, such as 1d or 1d12h.
-func parseWindow(text string) (time.Duration, error) {
-	w, err := parseDuration(text)
+// parseTime parses the time of a field, from least to [stint.MaxWindow]. leastText is
+// least as files write it.
+func parseTime(field, text string, least time.Duration, leastText string) (time.Duration, error) {
+	t, err := parseDuration(field, text)
 	switch {
 	case err != nil:
 		return 0, err
-	case w < stint.MinWindow || w > stint.MaxWindow:
-		return 0, &stint.LimitError{Field: "window", Problem: fmt.Sprintf("%.40s is out of range", text), Mend: "use a time from 1ms to 400d"}
-	case w%time.Microsecond != 0:
-		return 0, &stint.LimitError{Field: "window", Problem: fmt.Sprintf("%.40s is not whole microseconds", text), Mend: "round it"}
+	case t < least || t > stint.MaxWindow:
+		return 0, &stint.LimitError{Field: field, Problem: fmt.Sprintf("%.40s is out of range", text), Mend: "use a time from " + leastText + " to 400d"}
+	case t%time.Microsecond != 0:
+		return 0, &stint.LimitError{Field: field, Problem: fmt.Sprintf("%.40s is not whole microseconds", text), Mend: "round it"}
 	}
-	return w, nil
+	return t, nil
 }
 
-func parseDuration(text string) (time.Duration, error) {
+// parseDuration parses whole seconds, a Go duration, or a duration that begins
+// with days, such as 1d or 1d12h.
+func parseDuration(field, text string) (time.Duration, error) {
 	if _, isNumber := decimal(text); isNumber {
 		n, problem := wholeValue(text)
 		if problem != "" {
-			return 0, &stint.LimitError{Field: "window", Problem: problem, Mend: "a number is whole seconds; write a shorter time as 500ms"}
+			return 0, &stint.LimitError{Field: field, Problem: problem, Mend: "a number is whole seconds; write a shorter time as 500ms"}
 		}
 		return scaled(n, time.Second), nil
 	}
@@ -215,7 +222,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err2 := time.ParseDuration(rest)
 	if err != nil || err2 != nil || hasDays && strings.HasPrefix(rest, "-") {
-		return 0, &stint.LimitError{Field: "window", Problem: fmt.Sprintf("%.40q is not a time", text),
+		return 0, &stint.LimitError{Field: field, Problem: fmt.Sprintf("%.40q is not a time", text),
 			Mend: "write whole seconds, such as 60, or a length such as 500ms, 1m30s, 12h or 1d"}
 	}
 	return scaled(int64(n), 24*time.Hour) + min(d, math.MaxInt64/4), nil

@@ -253,7 +253,7 @@ func TestTheBuiltinRulesHoldKeysAndAddresses(t *testing.T) {
 // The rules accept the same parameters of each algorithm as its limit.
 func TestParametersAreThoseOfTheAlgorithms(t *testing.T) {
 	values := map[parameter]string{
-		pLimit: "10", pWindow: "60", pCapacity: "10", pRefillRate: "1", pBuckets: "2", pQueue: "1",
+		pLimit: "10", pWindow: "60", pCapacity: "10", pRefillRate: "1", pBuckets: "2", pQueue: "1", pMaxWait: "1s",
 		pPeriod: "day", pAnchor: "2026-01-01T00:00:00Z", pUTCOffset: "+01:00",
 	}
 	for i, name := range stint.Algorithms() {

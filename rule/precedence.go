@@ -87,7 +87,7 @@ func merge(levels ...*level) *level {
 	for _, l := range levels {
 		m.spoiled = m.spoiled || l != nil && l.spoiled
 	}
-	for _, p := range []parameter{pAlgorithm, pCapacity, pBuckets, pQueue, pPeriod, pAnchor, pUTCOffset} {
+	for _, p := range []parameter{pAlgorithm, pCapacity, pBuckets, pQueue, pMaxWait, pPeriod, pAnchor, pUTCOffset} {
 		m.takeNearest(p, levels)
 	}
 	rate := &level{}
@@ -138,7 +138,7 @@ func (l *level) shape() *level {
 	return s
 }
 
-// missing returns an error when the limit or the window is missing.
+// missing returns an error when a parameter is missing that the others need.
 func (l *level) missing() error {
 	needsLimit := l.spec.Algorithm != stint.TokenBucket || l.has(pWindow) && !l.has(pRefillRate)
 	switch {
@@ -146,6 +146,8 @@ func (l *level) missing() error {
 		return &stint.LimitError{Field: "limit", Problem: "is missing", Mend: "give the number of units that the window or period allows"}
 	case l.has(pLimit) && !l.has(pWindow) && l.spec.Algorithm != stint.Quota && !l.has(pRefillRate):
 		return &stint.LimitError{Field: "window", Problem: "is missing beside limit", Mend: "give one, such as 60 or 1m, or write the limit as 100/m"}
+	case l.has(pMaxWait) && !l.has(pQueue) && l.spec.Algorithm == stint.LeakyBucket:
+		return &stint.LimitError{Field: "queue", Problem: "is missing beside max_wait, so no request could wait", Mend: "give the number of requests that may wait"}
 	}
 	return nil
 }
@@ -184,7 +186,7 @@ func (r *reader) parameter(name string, n *yaml.Node, into **level) {
 	}
 	if err := (*into).set(p, t); err != nil && !r.denying {
 		(*into).spoiled = true
-		if p != pWindow {
+		if p != pWindow && p != pMaxWait {
 			err = mendZero(t.text, err)
 		}
 		r.limitMistake(t.at, asNamed(name, err))

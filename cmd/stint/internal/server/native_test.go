@@ -42,6 +42,7 @@ func TestNativeDecidesAsHTTP(t *testing.T) {
 		{`{"algorithm":"fixed_window","limit":5,"window":"1m"}`, &stintv1.Limit{Algorithm: "fixed_window", Limit: 5, WindowUs: minute}},
 		{`{"algorithm":"sliding_window_counter","limit":5,"window":60,"buckets":6}`, &stintv1.Limit{Algorithm: "sliding_window_counter", Limit: 5, WindowUs: minute, Buckets: 6}},
 		{`{"algorithm":"sliding_window_log","limit":5,"window":60}`, &stintv1.Limit{Algorithm: "sliding_window_log", Limit: 5, WindowUs: minute}},
+		{`{"algorithm":"leaky_bucket","limit":5,"window":60,"queue":3,"max_wait":30}`, &stintv1.Limit{Algorithm: "leaky_bucket", Limit: 5, WindowUs: minute, Queue: 3, MaxWaitUs: minute / 2}},
 		{`{"algorithm":"leaky_bucket","limit":5,"window":60,"queue":3}`, &stintv1.Limit{Algorithm: "leaky_bucket", Limit: 5, WindowUs: minute, Queue: 3}},
 		{`{"algorithm":"quota","limit":5,"period":"month","utc_offset":"+02:00"}`, &stintv1.Limit{Algorithm: "quota", Limit: 5, Period: "month", UtcOffset: "+02:00"}},
 	}

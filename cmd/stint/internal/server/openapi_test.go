@@ -90,7 +90,7 @@ func goodExchanges() []exchange {
 		`"100/m"`, `{"limit":100,"window":60}`, `{"algorithm":"token_bucket","limit":100,"window":"1m","burst":20}`,
 		`{"algorithm":"gcra","limit":10,"window":"1s","burst":5}`, `{"algorithm":"fixed_window","limit":"100","window":"1m","name":"a"}`,
 		`{"algorithm":"sliding_window_counter","limit":100,"window":"1m","buckets":10}`, `{"algorithm":"sliding_window_log","limit":5,"window":"1h"}`,
-		`{"algorithm":"leaky_bucket","limit":10,"window":"1s","queue":20}`, `{"algorithm":"quota","limit":1000,"period":"month","utc_offset":"+02:00"}`,
+		`{"algorithm":"leaky_bucket","limit":10,"window":"1s","queue":20,"max_wait":"500ms"}`, `{"algorithm":"quota","limit":1000,"period":"month","utc_offset":"+02:00"}`,
 		`{"algorithm":"quota","limit":1000,"period":"30d","anchor":"2026-01-31T00:00:00Z"}`,
 	}
 	all := []exchange{

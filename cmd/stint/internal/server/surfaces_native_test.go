@@ -52,7 +52,7 @@ func (q *question) limitMessages(t *testing.T) (all []*stintv1.Limit) {
 		}
 		all = append(all, &stintv1.Limit{
 			Algorithm: s.Algorithm.String(), Limit: s.Limit, WindowUs: s.Window.Microseconds(), Capacity: s.Capacity, RefillRate: s.RefillRate,
-			Buckets: uint32(s.Buckets), Queue: s.Queue, Period: s.Period, Anchor: s.Anchor, UtcOffset: s.UTCOffset,
+			Buckets: uint32(s.Buckets), Queue: s.Queue, MaxWaitUs: s.MaxWait.Microseconds(), Period: s.Period, Anchor: s.Anchor, UtcOffset: s.UTCOffset,
 		})
 	}
 	return all

@@ -79,6 +79,21 @@ func TestDelayIsReportedAndNotServed(t *testing.T) {
 	}
 }
 
+// Without max_wait, the queue of 5 has room for the third and the fourth request.
+func TestMaxWaitBoundsTheDelayOfATake(t *testing.T) {
+	s := run(t, Config{})
+	const body = `{"key":"k","limit":{"algorithm":"leaky_bucket","limit":1,"window":"10s","queue":5,"max_wait":"15s"}}`
+	for i, want := range []struct {
+		allowed      bool
+		delay, retry float64
+	}{{true, 0, 0}, {true, 10_000, 0}, {false, 0, 5000}, {false, 0, 5000}} {
+		got := s.post("http", "/v1/take", body).decoded(t)
+		if got["allowed"] != want.allowed || got["delay_ms"] != want.delay || got["retry_after_ms"] != want.retry {
+			t.Errorf("%d: %v, want %+v", i, got, want)
+		}
+	}
+}
+
 func TestBadTakesSayWhatIsWrong(t *testing.T) {
 	s := run(t, Config{})
 	big := strings.Repeat("k", 5000)
