@@ -20,6 +20,10 @@ type Decision struct {
 	// rather than 429. RetryAfter is then when the store is tried next. A
 	// decision that is Unavailable is Degraded too.
 	Unavailable bool
+	// Penalty says that the claim was denied because its key is being punished,
+	// and not because the limit is used up. RetryAfter is then the remaining time
+	// of the punishment.
+	Penalty PenaltyKind
 	// Limit is the largest cost that an idle key could be allowed at once.
 	Limit int64
 	// Remaining is how many more requests of cost 1, with the same
@@ -43,3 +47,19 @@ type Decision struct {
 	At int64
 	_  int64 // pads to a multiple of 16 bytes: without it copies use overlapping moves, which cost a twelfth of a check
 }
+
+// PenaltyKind is the kind of a punishment. Stores do not punish: servers that wrap a
+// store do, for callers that keep exceeding their limits.
+type PenaltyKind uint8
+
+// The kinds of punishment.
+const (
+	NoPenalty PenaltyKind = iota
+	CoolDown              // a short one, after a number of denials
+	Ban                   // a long one, after a number of cool-downs
+)
+
+var penaltyNames = [...]string{"none", "cool_down", "ban"}
+
+// String returns "none", "cool_down" or "ban".
+func (k PenaltyKind) String() string { return nameOf("penalty", penaltyNames[:], k) }

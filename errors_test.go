@@ -52,6 +52,7 @@ var enums = map[string]func(i int) fmt.Stringer{
 	"Code":        func(i int) fmt.Stringer { return stint.Code(i) },
 	"EventKind":   func(i int) fmt.Stringer { return stint.EventKind(i) },
 	"Consistency": func(i int) fmt.Stringer { return stint.Consistency(i) },
+	"PenaltyKind": func(i int) fmt.Stringer { return stint.PenaltyKind(i) },
 	"OnFailure":   func(i int) fmt.Stringer { return stint.OnFailure(i) },
 }
 

@@ -58,6 +58,9 @@ type Answer struct {
 	// Header has further header fields for the response, in canonical form. SetHeaders sets
 	// them with those of the decision.
 	Header http.Header
+	// Reason, if not empty, replaces the message about the limit in the body of a denial.
+	// It is for denials by a penalty, of which Decision.Penalty is the kind.
+	Reason string
 
 	retry int64 // in seconds, with jitter; computed once, so that header and body agree
 }

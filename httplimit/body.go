@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type details struct {
 	WindowSeconds     int64  `json:"window_seconds,omitempty"`
 	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
 	ResetAt           string `json:"reset_at,omitempty"`
+	Penalty           string `json:"penalty,omitempty"`  // cool_down or ban
 	Endpoint          string `json:"endpoint,omitempty"` // the path of the request, percent-encoded
 }
 
@@ -95,14 +97,21 @@ func (a *Answer) exceeded(r *http.Request, now time.Time) refusal {
 		details: &details{RetryAfterSeconds: a.retrySeconds()}, problem: problemQuota,
 		title:    "Request cannot be satisfied as assigned quota has been exceeded",
 		violated: a.violated()}
-	if binding := a.binding(); binding != nil {
-		d, limit := body.details, a.Decision.Limit
-		d.Limit, d.WindowSeconds = &limit, seconds(binding.Limit.Window())
-		d.ResetAt = time.Unix(a.resetAt(now), 0).UTC().Format(time.RFC3339)
-		path := r.URL.EscapedPath()
-		d.Endpoint = path[:min(len(path), maxEndpoint)]
-		body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", limit, d.WindowSeconds)
+	binding := a.binding()
+	if binding == nil {
+		return body
 	}
+	d, path := body.details, r.URL.EscapedPath()
+	d.ResetAt = time.Unix(a.resetAt(now), 0).UTC().Format(time.RFC3339)
+	d.Endpoint = path[:min(len(path), maxEndpoint)]
+	if a.Decision.Penalty != stint.NoPenalty { // the limit is not the reason
+		d.Penalty = a.Decision.Penalty.String()
+		body.message = cmp.Or(a.Reason, "Denied for a time after too many requests")
+		return body
+	}
+	limit := a.Decision.Limit
+	d.Limit, d.WindowSeconds = &limit, seconds(binding.Limit.Window())
+	body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", limit, d.WindowSeconds)
 	return body
 }
 

@@ -18,6 +18,8 @@ func TestBodies(t *testing.T) {
 	never.Decision.RetryAfter = stint.Never
 	nothing := never
 	nothing.Decision.Limit = 0
+	banned := exceeded
+	banned.Decision.Penalty, banned.Reason = stint.Ban, "Banned until 2021-12-20T12:00:36Z after 5 denials"
 	for name, c := range map[string]struct {
 		answer Answer
 		accept string
@@ -33,6 +35,10 @@ func TestBodies(t *testing.T) {
 			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 0 requests per 60 seconds exceeded","details":{"limit":0,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z","endpoint":"/v1/orders"}}}`},
 		"exceeded as a problem": {exceeded, "application/problem+json", 429, "application/problem+json",
 			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Rate limit of 100 requests per 60 seconds exceeded","code":"RATE_LIMIT_EXCEEDED","retry_after_seconds":36,"violated-policies":["orders"]}`},
+		"banned": {banned, "", 429, "application/json",
+			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Banned until 2021-12-20T12:00:36Z after 5 denials","details":{"retry_after_seconds":36,"reset_at":"2021-12-20T12:01:01Z","penalty":"ban","endpoint":"/v1/orders"}}}`},
+		"banned as a problem": {banned, "application/problem+json", 429, "application/problem+json",
+			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Banned until 2021-12-20T12:00:36Z after 5 denials","code":"RATE_LIMIT_EXCEEDED","retry_after_seconds":36,"violated-policies":["orders"]}`},
 		"denied without a limit": {Answer{Binding: -1}, "", 429, "application/json",
 			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded","details":{"retry_after_seconds":1}}}`},
 		"listed": {Answer{Listed: true, Binding: -1}, "", 403, "application/json",

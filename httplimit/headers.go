@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/stintdev/stint"
 )
 
 // SetHeaders sets the header fields that report the decision: the fields of the
@@ -30,6 +32,9 @@ func (a *Answer) SetHeaders(h http.Header, now time.Time) {
 		text = f.dialect(text, a, now)
 	}
 	if !a.Allowed() {
+		if a.Decision.Penalty != stint.NoPenalty && a.Dialect != None {
+			text = f.end(append(text, a.Decision.Penalty.String()...), fieldXPenalty)
+		}
 		text = f.denial(text, a)
 	}
 	f.set(h, string(text))
@@ -44,6 +49,7 @@ const (
 	fieldXRemaining
 	fieldXReset
 	fieldXPolicy
+	fieldXPenalty
 	fieldLimit
 	fieldRemaining
 	fieldReset
@@ -56,12 +62,12 @@ const (
 // fieldNames are the names in canonical form, which direct writes to an http.Header
 // require.
 var fieldNames = [...]string{
-	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Policy",
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Policy", "X-Ratelimit-Penalty",
 	"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "Ratelimit-Policy", "Ratelimit",
 	"Retry-After", "Cache-Control",
 }
 
-const maxFields = 7 // fields of one answer
+const maxFields = 8 // fields of one answer
 
 // fields collects header values. All values are parts of one text, which costs one
 // string and one slice for all fields. The methods append to the text and return it,

@@ -280,6 +280,27 @@ func (o *Outcome) Unavailable() bool {
 	return false
 }
 
+// Reason returns why a penalty denied the request, as a sentence for its caller, or "" if
+// no penalty did.
+func (o *Outcome) Reason() string {
+	if o.Binding < 0 || o.Decision.Penalty == stint.NoPenalty {
+		return ""
+	}
+	p := o.Hits[o.Binding].Rule.Penalty
+	if p == nil { // the rules have just changed: the store punishes by the new ones
+		return ""
+	}
+	verb, plural := "Blocked", "s"
+	if o.Decision.Penalty == stint.Ban {
+		verb = "Banned"
+	}
+	if p.Strikes.Max() == 1 {
+		plural = ""
+	}
+	end := time.UnixMicro(o.Decision.At).Add(o.Decision.RetryAfter + time.Second - time.Microsecond).UTC().Truncate(time.Second)
+	return fmt.Sprintf("%s until %s after %d denial%s", verb, end.Format(time.RFC3339), p.Strikes.Max(), plural)
+}
+
 // Allowed reports whether the request is admitted.
 func (o *Outcome) Allowed() bool {
 	return o.List != ListDeny && o.Decision.Allowed

@@ -42,6 +42,22 @@ func (p *Penalty) Of(n int64) (d time.Duration, ban bool) {
 	return p.cooldowns[min(max(n, 1), int64(len(p.cooldowns)))-1], false
 }
 
+// KindOf returns the kind of a punishment that has the given time left. levels is the
+// decision of a peek at Levels.
+//
+// The gate says only when the punishment ends. The newest level says when the punishment
+// began. A punishment longer than all cool-downs is a ban, and so is one at the highest
+// level. A ban that outlives the memory of levels, of a caller that goes on, may therefore
+// count as a cool-down in its last part, which is as short as one.
+func (p *Penalty) KindOf(left time.Duration, levels *stint.Decision) stint.PenaltyKind {
+	const late = time.Second // bounds the time from the level to the gate
+	age := p.Levels.Window() - levels.ResetAfter
+	if p.ban > 0 && (levels.Remaining == 0 || age+left > p.cooldowns[len(p.cooldowns)-1]+late) {
+		return stint.Ban
+	}
+	return stint.CoolDown
+}
+
 // Limits returns the three limits of the penalty.
 func (p *Penalty) Limits() []stint.Limit { return []stint.Limit{p.Gate, p.Strikes, p.Levels} }
 

@@ -170,6 +170,7 @@ func refusal(r *http.Response, answer []byte) error {
 type decisionAnswer struct {
 	decisionNumbers
 	Listed bool            `json:"listed"`
+	Reason string          `json:"reason"`
 	Limits []limitDecision `json:"limits"`
 }
 
@@ -189,6 +190,8 @@ type decisionNumbers struct {
 	Delay      int64 `json:"delay_ms"`
 	Never      bool  `json:"never"`
 	Degraded   bool  `json:"degraded"`
+
+	Penalty string `json:"penalty"`
 }
 
 // printDecision prints one line with the decision, and a table with a line for
@@ -223,6 +226,8 @@ func (a *decisionAnswer) text() string {
 		return "denied: by the rule itself, however long the wait"
 	case !a.Allowed && a.Never:
 		return "denied: the cost is greater than the limit"
+	case a.Reason != "":
+		return "denied: " + strings.ToLower(a.Reason[:1]) + a.Reason[1:] + ", retry after " + a.retry()
 	case !a.Allowed:
 		return "denied: retry after " + a.retry()
 	case len(a.Limits) == 0:
@@ -237,6 +242,9 @@ func (l *limitDecision) text() string {
 	text := "denied"
 	if l.Allowed {
 		text = "allowed"
+	}
+	if l.Penalty != "" {
+		text += " (" + strings.ReplaceAll(l.Penalty, "_", "-") + ")"
 	}
 	if l.Shadow {
 		text += " (shadow)"

@@ -9,7 +9,7 @@ import (
 // answerOf returns the answer that response headers are made from. It keeps no reference
 // to the outcome.
 func answerOf(o *rule.Outcome) httplimit.Answer {
-	a := httplimit.Answer{Decision: o.Decision, Binding: o.Binding, Listed: o.List == rule.ListDeny, Unavailable: o.Unavailable()}
+	a := httplimit.Answer{Decision: o.Decision, Binding: o.Binding, Listed: o.List == rule.ListDeny, Unavailable: o.Unavailable(), Reason: o.Reason()}
 	if o.Binding < 0 {
 		return a
 	}

@@ -342,7 +342,11 @@ type Decision struct {
 	Degraded bool `protobuf:"varint,11,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	// Denied because the store failed and the claim fails closed; degraded is set
 	// too, and retry_after_us is the time until the store is tried next.
-	Unavailable   bool `protobuf:"varint,12,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
+	Unavailable bool `protobuf:"varint,12,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
+	// Denied by a penalty, and not because the limit is used up: cool_down or ban;
+	// empty otherwise. retry_after_us is then the time left. Only decisions of
+	// rules have it.
+	Penalty       string `protobuf:"bytes,13,opt,name=penalty,proto3" json:"penalty,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,6 +463,13 @@ func (x *Decision) GetUnavailable() bool {
 		return x.Unavailable
 	}
 	return false
+}
+
+func (x *Decision) GetPenalty() string {
+	if x != nil {
+		return x.Penalty
+	}
+	return ""
 }
 
 // LimitDecision is the decision of one limit.
@@ -599,8 +610,10 @@ type CheckResponse struct {
 	// Denied by a list.
 	Listed bool `protobuf:"varint,3,opt,name=listed,proto3" json:"listed,omitempty"`
 	// Denied because the store fails and a rule is closed then.
-	Unavailable   bool             `protobuf:"varint,4,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
-	Limits        []*LimitDecision `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	Unavailable bool             `protobuf:"varint,4,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
+	Limits      []*LimitDecision `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	// With decision.penalty, a sentence that says until when and why.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +681,13 @@ func (x *CheckResponse) GetLimits() []*LimitDecision {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *CheckResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // CheckBatchRequest is a table with one row a check, at most 10000.
@@ -1214,19 +1234,21 @@ func (x *TakeBatchResponse) GetFailures() []*Failure {
 
 // Decisions are the fields of Decision as columns.
 type Decisions struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Allowed       []bool                 `protobuf:"varint,1,rep,packed,name=allowed,proto3" json:"allowed,omitempty"`
-	Limit         []int64                `protobuf:"varint,2,rep,packed,name=limit,proto3" json:"limit,omitempty"`
-	Remaining     []int64                `protobuf:"varint,3,rep,packed,name=remaining,proto3" json:"remaining,omitempty"`
-	RetryAfterUs  []int64                `protobuf:"varint,4,rep,packed,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"`
-	ResetAfterUs  []int64                `protobuf:"varint,5,rep,packed,name=reset_after_us,json=resetAfterUs,proto3" json:"reset_after_us,omitempty"`
-	NextAfterUs   []int64                `protobuf:"varint,6,rep,packed,name=next_after_us,json=nextAfterUs,proto3" json:"next_after_us,omitempty"`
-	DelayUs       []int64                `protobuf:"varint,7,rep,packed,name=delay_us,json=delayUs,proto3" json:"delay_us,omitempty"`
-	Granted       []int64                `protobuf:"varint,8,rep,packed,name=granted,proto3" json:"granted,omitempty"`
-	AtUs          []int64                `protobuf:"varint,9,rep,packed,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Never         []bool                 `protobuf:"varint,10,rep,packed,name=never,proto3" json:"never,omitempty"`
-	Degraded      []bool                 `protobuf:"varint,11,rep,packed,name=degraded,proto3" json:"degraded,omitempty"`
-	Unavailable   []bool                 `protobuf:"varint,12,rep,packed,name=unavailable,proto3" json:"unavailable,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Allowed      []bool                 `protobuf:"varint,1,rep,packed,name=allowed,proto3" json:"allowed,omitempty"`
+	Limit        []int64                `protobuf:"varint,2,rep,packed,name=limit,proto3" json:"limit,omitempty"`
+	Remaining    []int64                `protobuf:"varint,3,rep,packed,name=remaining,proto3" json:"remaining,omitempty"`
+	RetryAfterUs []int64                `protobuf:"varint,4,rep,packed,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"`
+	ResetAfterUs []int64                `protobuf:"varint,5,rep,packed,name=reset_after_us,json=resetAfterUs,proto3" json:"reset_after_us,omitempty"`
+	NextAfterUs  []int64                `protobuf:"varint,6,rep,packed,name=next_after_us,json=nextAfterUs,proto3" json:"next_after_us,omitempty"`
+	DelayUs      []int64                `protobuf:"varint,7,rep,packed,name=delay_us,json=delayUs,proto3" json:"delay_us,omitempty"`
+	Granted      []int64                `protobuf:"varint,8,rep,packed,name=granted,proto3" json:"granted,omitempty"`
+	AtUs         []int64                `protobuf:"varint,9,rep,packed,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Never        []bool                 `protobuf:"varint,10,rep,packed,name=never,proto3" json:"never,omitempty"`
+	Degraded     []bool                 `protobuf:"varint,11,rep,packed,name=degraded,proto3" json:"degraded,omitempty"`
+	Unavailable  []bool                 `protobuf:"varint,12,rep,packed,name=unavailable,proto3" json:"unavailable,omitempty"`
+	// A column; default empty.
+	Penalty       []string `protobuf:"bytes,13,rep,name=penalty,proto3" json:"penalty,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1341,6 +1363,13 @@ func (x *Decisions) GetDegraded() []bool {
 func (x *Decisions) GetUnavailable() []bool {
 	if x != nil {
 		return x.Unavailable
+	}
+	return nil
+}
+
+func (x *Decisions) GetPenalty() []string {
+	if x != nil {
+		return x.Penalty
 	}
 	return nil
 }
@@ -2013,7 +2042,7 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"utc_offset\x18\r \x01(\tR\tutcOffset\x12\x1e\n" +
 	"\vmax_wait_us\x18\x0e \x01(\x03R\tmaxWaitUs\x12\x1f\n" +
 	"\vfrom_caller\x18\x0f \x01(\bR\n" +
-	"fromCaller\"\xe6\x02\n" +
+	"fromCaller\"\x80\x03\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x1c\n" +
@@ -2027,7 +2056,8 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x05never\x18\n" +
 	" \x01(\bR\x05never\x12\x1a\n" +
 	"\bdegraded\x18\v \x01(\bR\bdegraded\x12 \n" +
-	"\vunavailable\x18\f \x01(\bR\vunavailable\"\x7f\n" +
+	"\vunavailable\x18\f \x01(\bR\vunavailable\x12\x18\n" +
+	"\apenalty\x18\r \x01(\tR\apenalty\"\x7f\n" +
 	"\rLimitDecision\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -2041,13 +2071,14 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
-	"\x05_cost\"\xbe\x01\n" +
+	"\x05_cost\"\xd6\x01\n" +
 	"\rCheckResponse\x12.\n" +
 	"\bdecision\x18\x01 \x01(\v2\x12.stint.v1.DecisionR\bdecision\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
 	"\x06listed\x18\x03 \x01(\bR\x06listed\x12 \n" +
 	"\vunavailable\x18\x04 \x01(\bR\vunavailable\x12/\n" +
-	"\x06limits\x18\x05 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\"U\n" +
+	"\x06limits\x18\x05 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"U\n" +
 	"\x11CheckBatchRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06values\x12\x12\n" +
@@ -2094,7 +2125,7 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"maxDelayUs\"u\n" +
 	"\x11TakeBatchResponse\x121\n" +
 	"\tdecisions\x18\x01 \x01(\v2\x13.stint.v1.DecisionsR\tdecisions\x12-\n" +
-	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\xe7\x02\n" +
+	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\x81\x03\n" +
 	"\tDecisions\x12\x18\n" +
 	"\aallowed\x18\x01 \x03(\bR\aallowed\x12\x14\n" +
 	"\x05limit\x18\x02 \x03(\x03R\x05limit\x12\x1c\n" +
@@ -2108,7 +2139,8 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x05never\x18\n" +
 	" \x03(\bR\x05never\x12\x1a\n" +
 	"\bdegraded\x18\v \x03(\bR\bdegraded\x12 \n" +
-	"\vunavailable\x18\f \x03(\bR\vunavailable\"a\n" +
+	"\vunavailable\x18\f \x03(\bR\vunavailable\x12\x18\n" +
+	"\apenalty\x18\r \x03(\tR\apenalty\"a\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +

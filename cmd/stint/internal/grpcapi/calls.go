@@ -76,7 +76,7 @@ func checkResponse(a *decide.Answer) *stintv1.CheckResponse {
 		Limits: make([]*stintv1.LimitDecision, len(o.Hits)),
 	}
 	if o.Binding >= 0 {
-		response.Rule = o.Hits[o.Binding].Rule.ID
+		response.Rule, response.Reason = o.Hits[o.Binding].Rule.ID, o.Reason()
 	}
 	for i := range o.Hits {
 		h := &o.Hits[i]

@@ -14,6 +14,7 @@ func decision(d *stint.Decision) *stintv1.Decision {
 		RetryAfterUs: retry(d), ResetAfterUs: micros(d.ResetAfter),
 		NextAfterUs: micros(d.NextAfter), DelayUs: micros(d.Delay),
 		Granted: d.Granted, AtUs: d.At, Never: d.RetryAfter == stint.Never, Degraded: d.Degraded, Unavailable: d.Unavailable,
+		Penalty: penalty(d),
 	}
 }
 
@@ -25,6 +26,14 @@ func retry(d *stint.Decision) int64 {
 		return 0
 	}
 	return micros(d.RetryAfter)
+}
+
+// penalty returns the kind of the penalty that denied, "" for none.
+func penalty(d *stint.Decision) string {
+	if d.Penalty == stint.NoPenalty {
+		return ""
+	}
+	return d.Penalty.String()
 }
 
 // numberColumns maps each numeric field of a decision to its column.
@@ -61,6 +70,7 @@ func decisionColumns(ds []stint.Decision) *stintv1.Decisions {
 	for i := range truthColumns {
 		truthColumns[i].put(m, column(ds, truthColumns[i].get))
 	}
+	m.Penalty = column(ds, penalty)
 	return m
 }
 

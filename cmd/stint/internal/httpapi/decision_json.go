@@ -10,8 +10,8 @@ import (
 )
 
 // Decisions are encoded by hand: the members and their order are a contract with callers,
-// and a batch has up to a thousand of them. No text needs escaping, because the names of
-// rules and limits consist of letters, digits and _.:-
+// and a batch has up to a thousand of them. No text needs escaping: the names of rules
+// and limits consist of letters, digits and _.:-, and reasons have no quotes.
 
 // appendNumbers appends the members that a decision and each of its lines share.
 func appendNumbers(b []byte, d *stint.Decision) []byte {
@@ -26,6 +26,9 @@ func appendNumbers(b []byte, d *stint.Decision) []byte {
 	b = strconv.AppendInt(append(b, `,"delay_ms":`...), milliseconds(d.Delay), 10)
 	b = strconv.AppendBool(append(b, `,"never":`...), never)
 	b = strconv.AppendBool(append(b, `,"degraded":`...), d.Degraded)
+	if d.Penalty != stint.NoPenalty {
+		b = appendName(b, `,"penalty":"`, d.Penalty.String())
+	}
 	return strconv.AppendInt(append(b, `,"at_us":`...), d.At, 10)
 }
 
@@ -59,6 +62,9 @@ func appendOutcome(b []byte, o *rule.Outcome) []byte {
 	} else {
 		b = appendNumbers(append(b, '{'), &o.Decision)
 		b = appendName(b, `,"rule":"`, o.Hits[o.Binding].Rule.ID)
+		if reason := o.Reason(); reason != "" {
+			b = appendName(b, `,"reason":"`, reason)
+		}
 	}
 	b = append(b, `,"limits":[`...)
 	for i := range o.Hits {

@@ -28,9 +28,10 @@ type caller struct {
 	group   int
 	first   int // index of its first claim in the decisions of the call
 	claims  []stint.Claim
-	peeks   bool             // its cost is 0
-	blind   bool             // the store did not tell whether the caller is punished
-	left    time.Duration    // remaining time of its punishment
+	peeks   bool          // its cost is 0
+	blind   bool          // the store did not tell whether the caller is punished
+	left    time.Duration // remaining time of its punishment
+	kind    stint.PenaltyKind
 	strike  []stint.Decision // decisions on the groups of strikes; nil: not requested yet
 }
 
@@ -143,9 +144,25 @@ func (e *evaluation) decide(ctx context.Context) error {
 // limits allow.
 func (c *caller) punished() bool { return c.left > 0 && !c.peeks }
 
+// findKinds finds out the kinds of the punishments. If the store did not tell, they count
+// as cool-downs.
+func (e *evaluation) findKinds() {
+	for i := range e.callers {
+		c := &e.callers[i]
+		switch {
+		case c.kind != stint.NoPenalty || c.left <= 0:
+		case c.strike == nil:
+			c.kind = stint.CoolDown
+		default:
+			c.kind = c.penalty.KindOf(c.left, &c.strike[2])
+		}
+	}
+}
+
 // applyPunishments applies the punishments to the decisions, except to degraded ones, in
 // which the store had no part.
 func (e *evaluation) applyPunishments() {
+	e.findKinds()
 	for i := range e.callers {
 		c := &e.callers[i]
 		if c.left <= 0 {
@@ -165,6 +182,9 @@ func (e *evaluation) applyPunishments() {
 // applyTo applies a punishment to one decision. A peek stays allowed and sees that
 // nothing remains.
 func (c *caller) applyTo(d *stint.Decision) {
+	if !c.peeks && c.left >= d.RetryAfter { // otherwise the limit takes longer than the punishment
+		d.Penalty = c.kind
+	}
 	d.Remaining, d.Delay, d.Granted = 0, 0, 0
 	d.ResetAfter, d.NextAfter = max(d.ResetAfter, c.left), max(d.NextAfter, c.left)
 	if !c.peeks {

@@ -154,9 +154,18 @@ func TestCooldownsGrowAndEndInABan(t *testing.T) {
 		if got := w.denied("k", n); got != want {
 			t.Errorf("punishment %d: %v, want %v", i+1, got, want)
 		}
-		w.pass(want - time.Microsecond)
-		if o := w.ask("k"); o.Allowed() || o.Decision.RetryAfter != time.Microsecond {
-			t.Errorf("punishment %d: over too early: %+v", i+1, o.Decision)
+		kind, reason := stint.CoolDown, "Blocked until "
+		if want == 30*time.Minute {
+			kind, reason = stint.Ban, "Banned until "
+		}
+		reason += time.UnixMicro(w.now).Add(want+time.Second-time.Microsecond).UTC().Truncate(time.Second).Format(time.RFC3339) + " after 3 denials"
+		for _, pass := range []time.Duration{want - time.Second, time.Second - time.Microsecond} {
+			w.pass(pass)
+			if o := w.ask("k"); o.Decision.Penalty != kind || o.Reason() != reason {
+				t.Errorf("punishment %d: %v, %q, want %q", i+1, o.Decision.Penalty, o.Reason(), reason)
+			} else if pass < time.Second && (o.Allowed() || o.Decision.RetryAfter != time.Microsecond) {
+				t.Errorf("punishment %d: over too early: %+v", i+1, o.Decision)
+			}
 		}
 		w.pass(2 * time.Minute) // the strikes expire
 		w.allowed("k")
@@ -225,6 +234,43 @@ func TestARetryIsTruthfulAlsoWhenTheLimitTakesLonger(t *testing.T) {
 	}
 	w.pass(time.Hour)
 	w.allowed("k")
+}
+
+// A caller whose limit takes longer than its penalty is told of the limit.
+func TestADenialByTheLimitIsNoPenalty(t *testing.T) {
+	w := newWorld(t, "rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 2, cool_down: 10s}}\n")
+	w.allowed("k")
+	for range 5 {
+		if o := w.ask("k"); o.Allowed() || o.Decision.Penalty != stint.NoPenalty || o.Reason() != "" {
+			t.Errorf("%+v, %q", o.Decision, o.Reason())
+		}
+	}
+	w.pass(time.Hour)
+	if o := w.ask("k"); !o.Allowed() || o.Decision.Penalty != stint.NoPenalty {
+		t.Errorf("%+v", o.Decision)
+	}
+}
+
+// The memory of punishments may be shorter than a ban.
+func TestABanIsNamedAfterItsLevelIsForgotten(t *testing.T) {
+	w := newWorld(t, `
+rules:
+  - id: api
+    limit: 1
+    window: 1s
+    penalty: {after: 1, cool_down: 10s, max: 10s, ban_after: 1, ban: 3h, forget: 1h}
+`)
+	w.allowed("k")
+	w.denied("k", 1)
+	w.pass(11 * time.Second)
+	w.allowed("k")
+	w.denied("k", 1)
+	for range 2 {
+		if o := w.ask("k"); o.Decision.Penalty != stint.Ban || !strings.HasSuffix(o.Reason(), " after 1 denial") {
+			t.Errorf("%+v, %q", o.Decision, o.Reason())
+		}
+		w.pass(time.Hour + time.Minute)
+	}
 }
 
 func TestForgettingForgives(t *testing.T) {

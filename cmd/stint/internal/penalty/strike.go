@@ -133,7 +133,10 @@ func (e *evaluation) punish(ctx context.Context, c *caller, left time.Duration) 
 	out := make([]stint.Decision, len(groups))
 	err = e.store.inner.TakeGroups(ctx, groups, out)
 	if gate := &out[0]; err == nil && units > 0 && gate.Allowed && !gate.Degraded {
-		c.left = gate.ResetAfter
+		c.left, c.kind = gate.ResetAfter, stint.CoolDown
+		if ban {
+			c.kind = stint.Ban
+		}
 		e.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Ban: ban})
 	}
 }

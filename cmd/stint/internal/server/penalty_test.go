@@ -23,27 +23,35 @@ func TestPenaltiesHoldOnEverySurface(t *testing.T) {
 	}
 	s.wantMetric(`stint_penalties_total{penalty="cool_down",rule="api"} 1`, true)
 	s.clock.add(time.Hour - 10*time.Second) // the limit itself would allow
-	if got := s.post("http", "/v1/check", body).decoded(t); got["allowed"] != false || got["retry_after_ms"] != 10000.0 {
-		t.Errorf("check: %v", got)
+	reason := "Blocked until " + s.clock.time().Add(10*time.Second).UTC().Format(time.RFC3339) + " after 20 denials"
+	if got := s.post("http", "/v1/check", body).decoded(t); got["allowed"] != false || got["retry_after_ms"] != 10000.0 || got["penalty"] != "cool_down" || got["reason"] != reason {
+		t.Errorf("check: %v, want %s", got, reason)
 	}
 	for _, item := range answersOf(t, s.post("http", "/v1/batch", batchOf(body, body))) {
-		if !strings.Contains(item, `"allowed":false`) || !strings.Contains(item, `"retry_after_ms":10000`) {
+		if !strings.Contains(item, `"allowed":false`) || !strings.Contains(item, `"retry_after_ms":10000`) || !strings.Contains(item, reason) {
 			t.Errorf("batch: %s", item)
 		}
 	}
-	if got := s.get("gateway", "/", "X-API-Key", "k"); got.status != 429 || got.header.Get("Retry-After") != "10" || got.header.Get("X-RateLimit-Remaining") != "0" {
-		t.Errorf("gateway: %d %v", got.status, got.header)
-	}
-	if got := s.get("http", "/v1/auth/", "X-API-Key", "k"); got.status != 429 || got.header.Get("Retry-After") != "10" {
-		t.Errorf("forward auth: %d %v", got.status, got.header)
+	for _, c := range []struct{ listener, path string }{{"gateway", "/"}, {"http", "/v1/auth/"}} {
+		got := s.get(c.listener, c.path, "X-API-Key", "k")
+		if got.status != 429 || got.header.Get("Retry-After") != "10" || got.header.Get("X-RateLimit-Remaining") != "0" || got.header.Get("X-RateLimit-Penalty") != "cool_down" {
+			t.Errorf("%s: %d %v", c.listener, got.status, got.header)
+		}
+		if !strings.Contains(got.body, `"message":"`+reason+`"`) || !strings.Contains(got.body, `"penalty":"cool_down"`) || strings.Contains(got.body, `"limit"`) {
+			t.Errorf("%s: %s", c.listener, got.body)
+		}
 	}
 	native, err := stintv1.NewLimiterServiceClient(dialGRPC(t, s)).CheckBatch(t.Context(),
 		&stintv1.CheckBatchRequest{Names: []string{"api_key", "path"}, Values: []string{"k", "/", "other", "/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := native.GetDecisions(); fmt.Sprint(d.GetAllowed(), d.GetRetryAfterUs()) != "[false true] [10000000 0]" {
+	if d := native.GetDecisions(); fmt.Sprint(d.GetAllowed(), d.GetRetryAfterUs(), d.GetPenalty()) != "[false true] [10000000 0] [cool_down ]" {
 		t.Errorf("native: %v", native)
+	}
+	one, err := stintv1.NewLimiterServiceClient(dialGRPC(t, s)).Check(t.Context(), &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k", "path": "/"}})
+	if err != nil || one.GetReason() != reason || one.GetDecision().GetPenalty() != "cool_down" {
+		t.Errorf("native: %v, %v", one, err)
 	}
 	s.clock.add(10 * time.Second)
 	if got := s.post("http", "/v1/check", body).decoded(t); got["allowed"] != true {
