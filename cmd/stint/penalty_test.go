@@ -88,7 +88,25 @@ func TestTheGatewayClosesConnectionsAfterTheSetDenials(t *testing.T) {
 	if want := []bool{false, false, false, true}; !slices.Equal(closes, want) {
 		t.Errorf("%v, want the third denial to be the last of its connection", closes)
 	}
-	if got := command(t, nil, "serve", "--gateway-close-after", "-1"); got.status != exitUsage || !strings.Contains(got.errors, "gateway-close-after: -1 is below 0") {
-		t.Errorf("status %d, %s", got.status, got.errors)
+	if r, err := http.Get("http://" + p.addr("gateway") + "/"); err == nil {
+		r.Body.Close()
+		t.Errorf("%s; want a refused connection", r.Status)
+	}
+}
+
+func TestBoundsOfTheGatewayThatBoundNothingAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--gateway-close-after", "-1"}, "gateway-close-after: -1 is below 0"},
+		{[]string{"--gateway-refuse-for", "2h"}, "gateway-refuse-for: 2h0m0s is out of range"},
+		{[]string{"--gateway-refuse-for", "1m", "--gateway-close-after", "0"}, "gateway-refuse-for: denials are not counted"},
+		{[]string{"--gateway-connections-per-address", "-1"}, "gateway-connections-per-address: -1 is below 0"},
+		{[]string{"--gateway-connections-per-address", "5"}, "gateway-connections-per-address: the gateway is off"},
+	} {
+		if got := command(t, nil, append([]string{"serve"}, c.args...)...); got.status != exitUsage || !strings.Contains(got.errors, c.want) {
+			t.Errorf("%v: status %d, %s", c.args, got.status, got.errors)
+		}
 	}
 }

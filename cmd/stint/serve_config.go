@@ -27,9 +27,10 @@ func (f *serveFlags) config() (server.Config, error) {
 		HTTPTokenFile: f.httpTokenFile, EnvoyWithoutToken: f.envoyWithoutToken,
 		AdminTokenFile: f.adminTokenFile, AdminTokens: f.adminTokensFile,
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
+		RefuseFor: f.refuseFor, ConnectionsPerAddress: f.perAddress,
 	}
 	f.envoy.apply(&c)
-	for _, err := range []error{f.checkAddresses(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt()} {
+	for _, err := range []error{f.checkAddresses(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt(), f.checkAddressBounds()} {
 		if err != nil {
 			return c, err
 		}
@@ -123,8 +124,6 @@ func (f *serveFlags) checkRanges() error {
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.clock != clockAuto && f.clock != clockKernel:
 		return usagef("clock: %q is not a clock (use %s or %s)", f.clock, clockAuto, clockKernel)
-	case f.closeAfter < 0:
-		return usagef("gateway-close-after: %d is below 0 (use 0 to disable)", f.closeAfter)
 	case f.maxKeys < 1:
 		return usagef("max-keys: %d is below 1 (use 1 or more)", f.maxKeys)
 	case f.maxCallerKeys < 0:
@@ -133,6 +132,28 @@ func (f *serveFlags) checkRanges() error {
 		return usagef("max-caller-bytes: %d is below 1 (use 1 or more)", f.maxCallerBytes)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
 		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
+	}
+	return nil
+}
+
+// maxRefuseFor bounds how long the gateway refuses an address, which may be that of many
+// clients.
+const maxRefuseFor = time.Hour
+
+// checkAddressBounds checks the bounds of the gateway's connections, and rejects those that
+// would bound nothing.
+func (f *serveFlags) checkAddressBounds() error {
+	switch {
+	case f.closeAfter < 0:
+		return usagef("gateway-close-after: %d is below 0 (use 0 to disable)", f.closeAfter)
+	case f.refuseFor < 0 || f.refuseFor > maxRefuseFor:
+		return usagef("gateway-refuse-for: %v is out of range (use a time up to %v, or 0 to refuse none)", f.refuseFor, maxRefuseFor)
+	case f.refuseFor != defaultRefuseFor && f.refuseFor > 0 && f.closeAfter == 0:
+		return usagef("gateway-refuse-for: denials are not counted (give --gateway-close-after a number above 0)")
+	case f.perAddress < 0:
+		return usagef("gateway-connections-per-address: %d is below 0 (use 0 for no bound)", f.perAddress)
+	case f.perAddress > 0 && address(f.gateway) == "":
+		return usagef("gateway-connections-per-address: the gateway is off (give --gateway ADDR)")
 	}
 	return nil
 }

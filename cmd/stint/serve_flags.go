@@ -29,7 +29,8 @@ type serveFlags struct {
 	upstreams, trusted               []string
 	gatewayConfig, gatewayAdapt      string
 	gatewayMax, closeAfter           int
-	gatewaySlow                      time.Duration
+	perAddress                       int
+	gatewaySlow, refuseFor           time.Duration
 	identity                         []string
 	jwtKeys, jwtFrom, jwtInvalid     string
 	jwtAlgorithms                    []string
@@ -56,6 +57,7 @@ const (
 	memoryStore        = "memory" // the store in the memory of the process
 	defaultKeyPrefix   = "stint"
 	defaultCloseAfter  = 1000 // denials in a row that only a client without backoff reaches
+	defaultRefuseFor   = 10 * time.Second
 	defaultGatewayMax  = 1000
 	defaultGatewaySlow = time.Second
 	defaultLeeway      = 30 * time.Second
@@ -148,7 +150,9 @@ func (f *serveFlags) defineGateway(flags *pflag.FlagSet) {
 	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed requests that the upstreams cannot answer in time: gradient (against their usual latency), aimd (against --gateway-slow), or off")
 	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, most requests in flight")
 	flags.DurationVar(&f.gatewaySlow, "gateway-slow", defaultGatewaySlow, "with --gateway-adapt aimd, mean latency that is too long, at least 1ms")
-	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "close a client's connection to the gateway after this number of denials in a row; 0 disables")
+	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "close a client's connection to the gateway after this number of denials in a row, and all connections of a client address after as many over all of them; 0 disables")
+	flags.DurationVar(&f.refuseFor, "gateway-refuse-for", defaultRefuseFor, "time for which the gateway refuses new connections of an address after --gateway-close-after; 0 refuses none, and counts no denials by address")
+	flags.IntVar(&f.perAddress, "gateway-connections-per-address", 0, "most connections of one client address to the gateway; 0 sets no bound")
 }
 
 func (f *serveFlags) defineEnvoy(flags *pflag.FlagSet) {

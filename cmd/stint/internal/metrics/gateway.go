@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
@@ -67,11 +68,26 @@ func (m *Metrics) ReadGate(gate *adaptive.Concurrency) {
 	)
 }
 
-// ClosedConnections shows the number of connections that the gateway has ended because of
-// denials. It returns the function that counts one.
-func (m *Metrics) ClosedConnections() (closed func()) {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_gateway_connections_closed_total",
-		Help: "Connections to the gateway that were ended because all their requests were denied."})
-	m.registry.MustRegister(c)
-	return c.Inc
+// ReadAddresses shows what the gateway did to abusive client addresses.
+func (m *Metrics) ReadAddresses(stats func() slowclient.AddressStats) {
+	counter := func(o prometheus.CounterOpts, value func(slowclient.AddressStats) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(o, func() float64 { return float64(value(stats())) })
+	}
+	refused := func(reason string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: "stint_gateway_connections_refused_total", ConstLabels: prometheus.Labels{"reason": reason},
+			Help: "Connections to the gateway that were closed when they were accepted: their address had too many denials in a row, or too many connections."}
+	}
+	m.registry.MustRegister(
+		counter(prometheus.CounterOpts{Name: "stint_gateway_connections_closed_total",
+			Help: "Connections to the gateway that were ended because of denials in a row, of the connection or of its address."},
+			func(s slowclient.AddressStats) uint64 { return s.Closed }),
+		counter(prometheus.CounterOpts{Name: "stint_gateway_refusals_total",
+			Help: "How often the gateway began to refuse connections of a client address because of denials in a row."},
+			func(s slowclient.AddressStats) uint64 { return s.Refusals }),
+		counter(refused("denials"), func(s slowclient.AddressStats) uint64 { return s.Refused }),
+		counter(refused("connections"), func(s slowclient.AddressStats) uint64 { return s.OverLimit }),
+		counter(prometheus.CounterOpts{Name: "stint_gateway_connections_untracked_total",
+			Help: "Connections to the gateway that no bound of a client address applies to, because the table of addresses had no room."},
+			func(s slowclient.AddressStats) uint64 { return s.Untracked }),
+	)
 }

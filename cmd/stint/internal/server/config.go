@@ -90,8 +90,14 @@ type Config struct {
 	GatewayAdapt adaptive.Algorithm
 	GatewayMax   int
 	// CloseAfter is the number of consecutive denials after which the gateway ends a
-	// client's connection. Zero never ends one.
+	// client's connection. Zero never ends one. The denials of all connections of a client
+	// address together count, too: the gateway then ends all of them, and refuses new ones
+	// for RefuseFor. Zero refuses none.
 	CloseAfter int
+	RefuseFor  time.Duration
+	// ConnectionsPerAddress is the greatest number of connections of one client address
+	// to the gateway. Zero sets no bound.
+	ConnectionsPerAddress int
 	// TrustedProxies are the peers whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 	// Identity says where requests have their API keys and tokens, on every surface. Its

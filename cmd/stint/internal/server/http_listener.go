@@ -27,10 +27,11 @@ const (
 // httpListener serves HTTP/1.1 and HTTP/2, the latter also without TLS.
 type httpListener struct {
 	*http.Server
-	stream  time.Duration          // bounds each part of an answer that has no bound as a whole
-	cut     context.CancelFunc     // ends the context of every request
-	room    *slowclient.HeaderRoom // nil: headers over maxHeaderBytes are refused
-	leaving atomic.Bool            // unready: every answer closes its connection
+	stream    time.Duration          // bounds each part of an answer that has no bound as a whole
+	cut       context.CancelFunc     // ends the context of every request
+	room      *slowclient.HeaderRoom // nil: headers over maxHeaderBytes are refused
+	addresses *slowclient.Addresses  // nil: connections are not tracked by address
+	leaving   atomic.Bool            // unready: every answer closes its connection
 }
 
 // newHTTPListener returns a listener that allows a request the time read to arrive, and
@@ -84,6 +85,9 @@ func (h *httpListener) closing(next http.Handler) http.Handler {
 }
 
 func (h *httpListener) serve(l net.Listener) error {
+	if h.addresses != nil {
+		l = h.addresses.Listener(l)
+	}
 	if h.WriteTimeout == 0 {
 		l = slowclient.Connections(h.stream, l)
 	}

@@ -42,11 +42,12 @@ type Server struct {
 
 	failOpen *failOpenLog
 
-	nodeID  string            // identifies this process among those that share its rules
-	certs   *certificates     // nil without TLS
-	grpcTLS *certificates     // for gRPC; nil without TLS
-	gateway *gateway.Gateway  // nil without upstreams
-	envoy   *envoyrls.Service // nil without EnvoyConfig
+	nodeID    string                // identifies this process among those that share its rules
+	certs     *certificates         // nil without TLS
+	grpcTLS   *certificates         // for gRPC; nil without TLS
+	gateway   *gateway.Gateway      // nil without upstreams
+	addresses *slowclient.Addresses // nil: the gateway is off, or bounds no address
+	envoy     *envoyrls.Service     // nil without EnvoyConfig
 
 	httpToken   *secret.Text     // nil if no token is required
 	adminTokens *adminapi.Tokens // nil if admin requires no token
@@ -122,14 +123,14 @@ func (s *Server) prepare() error {
 }
 
 func (s *Server) listenGateway() error {
-	denials := s.newDenials()
-	handler, err := s.gatewayHandler(denials)
+	s.addresses = s.newAddresses()
+	handler, err := s.gatewayHandler(s.newDenials())
 	if err != nil {
 		return err
 	}
 	l := s.newHTTPListener(handler, 0, 0)
-	if denials != nil {
-		l.ConnContext = denials.ConnContext
+	if a := s.addresses; a != nil {
+		l.addresses, l.ConnContext, l.ConnState = a, a.ConnContext, a.ConnState
 	}
 	s.listen("gateway", s.config.Gateway, l)
 	return nil
@@ -141,7 +142,19 @@ func (s *Server) newDenials() *slowclient.Denials {
 	if s.config.CloseAfter <= 0 {
 		return nil
 	}
-	return &slowclient.Denials{Max: s.config.CloseAfter, Trusted: s.config.TrustedProxies, Closed: s.metrics.ClosedConnections()}
+	return &slowclient.Denials{Max: s.config.CloseAfter}
+}
+
+// newAddresses returns the table of the gateway's client addresses, or nil if neither
+// denials nor connections are bounded.
+func (s *Server) newAddresses() *slowclient.Addresses {
+	if s.config.CloseAfter <= 0 && s.config.ConnectionsPerAddress <= 0 {
+		return nil
+	}
+	a := slowclient.NewAddresses(slowclient.AddressOptions{Trusted: s.config.TrustedProxies,
+		MaxConnections: s.config.ConnectionsPerAddress, RefuseFor: s.config.RefuseFor})
+	s.metrics.ReadAddresses(a.Stats)
+	return a
 }
 
 func (s *Server) listen(name, address string, service service) {
@@ -199,6 +212,9 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	}
 	if s.gateway != nil {
 		group.Go(func() error { s.gateway.Run(beside); return nil })
+	}
+	if s.addresses != nil {
+		group.Go(func() error { watchRefusals(beside, s.addresses.Stats, s.log); return nil })
 	}
 	if s.config.Stats != nil {
 		group.Go(func() error { watchEvictions(beside, s.config.Stats, s.log); return nil })

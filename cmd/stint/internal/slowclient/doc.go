@@ -21,6 +21,7 @@
 //	keeps gRPC's flow-control windows closed        [Windows]
 //	holds large headers on many connections         [HeaderRoom]
 //	goes on after denial upon denial                [Denials]
+//	connects again and again, or too often          [Addresses]
 //
 // The bound: with a timeout T, a client without progress holds a resource for at most
 // about 1.5 T, or T and a scan interval. A client that makes the least progress that
