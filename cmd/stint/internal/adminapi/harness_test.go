@@ -98,7 +98,11 @@ func (f *fixture) do(method, path, body string, header ...string) reply {
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	asDocumented(f, method, path, body, header, w)
-	return reply{w.Code, w.Header(), w.Body.String()}
+	received := http.Header{} // as a client reads it
+	for name, values := range w.Header() {
+		received[http.CanonicalHeaderKey(name)] = values
+	}
+	return reply{w.Code, received, w.Body.String()}
 }
 
 // want makes a request and checks the status of its answer.

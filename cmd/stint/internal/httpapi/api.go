@@ -22,6 +22,7 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -73,7 +74,7 @@ func (a *API) AddTo(t *Router) {
 	t.Paths["/openapi.yaml"] = Route{http.MethodGet, openAPI}
 	// A request for forward auth carries the Origin and the Host of the request that the proxy
 	// asks about, so browser checks do not apply.
-	t.Folders = append(t.Folders, Folder{AuthPath, token.wrap(a.options.Auth.ServeHTTP)})
+	t.Folders = append(t.Folders, Folder{AuthPath, token.wrap(httplimit.SpellHeaders(a.options.Auth).ServeHTTP)})
 }
 
 // notFromPages guards an endpoint against pages of other sites. It checks the Host only

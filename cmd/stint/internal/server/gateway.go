@@ -41,7 +41,8 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 		return nil, err
 	}
 	decided := gateway.WithRequestID(denials.Wrap(m.Wrap(shed)))
-	return slowclient.Bodies(s.config.StreamTimeout, gateway.ErrSlowClient, gateway.WithoutHopByHop(s.rules.readsHeader, decided)), nil
+	bounded := slowclient.Bodies(s.config.StreamTimeout, gateway.ErrSlowClient, gateway.WithoutHopByHop(s.rules.readsHeader, decided))
+	return httplimit.SpellHeaders(bounded), nil
 }
 
 // gatewayOptions returns the routes and the groups of upstreams. Upstreams are one group
