@@ -57,9 +57,10 @@ const (
 	NoPenalty PenaltyKind = iota
 	CoolDown              // a short one, after a number of denials
 	Ban                   // a long one, after a number of cool-downs
+	HotKey                // a ban for too many requests a second
 )
 
-var penaltyNames = [...]string{"none", "cool_down", "ban"}
+var penaltyNames = [...]string{"none", "cool_down", "ban", "hot_key"}
 
-// String returns "none", "cool_down" or "ban".
+// String returns "none", "cool_down", "ban" or "hot_key".
 func (k PenaltyKind) String() string { return nameOf("penalty", penaltyNames[:], k) }

@@ -47,7 +47,7 @@ type details struct {
 	WindowSeconds     int64  `json:"window_seconds,omitempty"`
 	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
 	ResetAt           string `json:"reset_at,omitempty"`
-	Penalty           string `json:"penalty,omitempty"`  // cool_down or ban
+	Penalty           string `json:"penalty,omitempty"`  // cool_down, ban or hot_key
 	Endpoint          string `json:"endpoint,omitempty"` // the path of the request, percent-encoded
 }
 

@@ -15,9 +15,11 @@ type rawPenalty struct {
 	at                              position
 	after, window, coolDown, factor located
 	max, banAfter, ban, forget      located
+	hotKey                          located
 }
 
 var penaltyFields = fields[rawPenalty]{
+	"hot_key":   func(r *reader, n *yaml.Node, p *rawPenalty) { p.hotKey, _ = r.text(n, "hot_key") },
 	"after":     func(r *reader, n *yaml.Node, p *rawPenalty) { p.after, _ = r.text(n, "after") },
 	"window":    func(r *reader, n *yaml.Node, p *rawPenalty) { p.window, _ = r.text(n, "window") },
 	"cool_down": func(r *reader, n *yaml.Node, p *rawPenalty) { p.coolDown, _ = r.text(n, "cool_down") },
@@ -64,7 +66,8 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 		c.warn(p.at, "penalty: requests without their identity share one key, so they are punished for one another", "set missing to ip, skip or deny")
 	}
 	before := len(c.mistakes)
-	out := &Penalty{}
+	out := &Penalty{Denials: p.countsDenials()}
+	out.HotKey = c.penaltyTime("hot_key", p.hotKey, 0, maxPunishment)
 	c.compileCooldowns(p, out)
 	longest := out.cooldowns[len(out.cooldowns)-1]
 	after := c.whole("penalty: after", p.after, defaultAfter, 1, maxAfter)
@@ -89,6 +92,16 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 		}
 	}
 	r.Penalty = out
+}
+
+// countsDenials reports whether denials are punished: not if hot_key is the only field.
+func (p *rawPenalty) countsDenials() bool {
+	for _, t := range []located{p.after, p.window, p.coolDown, p.factor, p.max, p.banAfter, p.ban, p.forget} {
+		if t.text != "" {
+			return true
+		}
+	}
+	return p.hotKey.text == ""
 }
 
 func (c *compiler) compilePenaltyLimit(d *rawRule, into *stint.Limit, spec stint.Spec) {

@@ -290,6 +290,10 @@ func (o *Outcome) Reason() string {
 	if p == nil { // the rules have just changed: the store punishes by the new ones
 		return ""
 	}
+	end := time.UnixMicro(o.Decision.At).Add(o.Decision.RetryAfter + time.Second - time.Microsecond).UTC().Truncate(time.Second).Format(time.RFC3339)
+	if o.Decision.Penalty == stint.HotKey {
+		return fmt.Sprintf("Banned until %s after too many requests per second", end)
+	}
 	verb, plural := "Blocked", "s"
 	if o.Decision.Penalty == stint.Ban {
 		verb = "Banned"
@@ -297,8 +301,7 @@ func (o *Outcome) Reason() string {
 	if p.Strikes.Max() == 1 {
 		plural = ""
 	}
-	end := time.UnixMicro(o.Decision.At).Add(o.Decision.RetryAfter + time.Second - time.Microsecond).UTC().Truncate(time.Second)
-	return fmt.Sprintf("%s until %s after %d denial%s", verb, end.Format(time.RFC3339), p.Strikes.Max(), plural)
+	return fmt.Sprintf("%s until %s after %d denial%s", verb, end, p.Strikes.Max(), plural)
 }
 
 // Allowed reports whether the request is admitted.

@@ -8,7 +8,7 @@ import (
 )
 
 // Penalty punishes a caller that keeps exceeding the limits of a rule: first
-// with growing cool-downs, then with a ban. Its state is three limits that are
+// with growing cool-downs, then with a ban. It can also ban a key that is hot. Its state is three limits that are
 // stored beside the rule's own limits under the same key. Every node that
 // shares the store therefore sees it. State that the store evicts ends the
 // punishment.
@@ -22,6 +22,12 @@ type Penalty struct {
 	Strikes stint.Limit
 	// Levels counts punishments. Each one makes the next one longer.
 	Levels stint.Limit
+
+	// Denials is false if only hot keys are punished, and Strikes and Levels are unused.
+	Denials bool
+	// HotKey is how long a key is banned that is requested too often, by the measure of the
+	// server; 0: it is not.
+	HotKey time.Duration
 
 	cooldowns []time.Duration
 	ban       time.Duration // follows the cool-downs; 0: no ban, the last cool-down repeats
@@ -47,12 +53,16 @@ func (p *Penalty) Of(n int64) (d time.Duration, ban bool) {
 //
 // The gate says only when the punishment ends. The newest level says when the punishment
 // began. A punishment longer than all cool-downs is a ban, and so is one at the highest
-// level. A ban that outlives the memory of levels, of a caller that goes on, may therefore
+// level. A key that no level explains was banned because it was hot. A ban that outlives the memory of levels, of a caller that goes on, may therefore
 // count as a cool-down in its last part, which is as short as one.
 func (p *Penalty) KindOf(left time.Duration, levels *stint.Decision) stint.PenaltyKind {
 	const late = time.Second // bounds the time from the level to the gate
-	age := p.Levels.Window() - levels.ResetAfter
-	if p.ban > 0 && (levels.Remaining == 0 || age+left > p.cooldowns[len(p.cooldowns)-1]+late) {
+	lasts := p.Levels.Window() - levels.ResetAfter + left
+	longest := p.cooldowns[len(p.cooldowns)-1]
+	switch {
+	case p.HotKey > 0 && (levels.ResetAfter == 0 || lasts > max(p.ban, longest)+late):
+		return stint.HotKey
+	case p.ban > 0 && (levels.Remaining == 0 || lasts > longest+late):
 		return stint.Ban
 	}
 	return stint.CoolDown
@@ -99,4 +109,6 @@ const (
 )
 
 // longest returns the longest punishment.
-func (p *Penalty) longest() time.Duration { return max(p.ban, p.cooldowns[len(p.cooldowns)-1]) }
+func (p *Penalty) longest() time.Duration {
+	return max(p.ban, p.HotKey, p.cooldowns[len(p.cooldowns)-1])
+}

@@ -27,7 +27,8 @@ func (f *serveFlags) config() (server.Config, error) {
 		HTTPTokenFile: f.httpTokenFile, EnvoyWithoutToken: f.envoyWithoutToken,
 		AdminTokenFile: f.adminTokenFile, AdminTokens: f.adminTokensFile,
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
-		RefuseFor: f.refuseFor, ConnectionsPerAddress: f.perAddress,
+		HotKeyRate: f.hotKeyRate,
+		RefuseFor:  f.refuseFor, ConnectionsPerAddress: f.perAddress,
 	}
 	f.envoy.apply(&c)
 	for _, err := range []error{f.checkAddresses(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt(), f.checkAddressBounds()} {
@@ -124,6 +125,8 @@ func (f *serveFlags) checkRanges() error {
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.clock != clockAuto && f.clock != clockKernel:
 		return usagef("clock: %q is not a clock (use %s or %s)", f.clock, clockAuto, clockKernel)
+	case f.hotKeyRate < 0:
+		return usagef("hot-key-rate: %d is below 0 (use 0 to watch for no hot keys)", f.hotKeyRate)
 	case f.maxKeys < 1:
 		return usagef("max-keys: %d is below 1 (use 1 or more)", f.maxKeys)
 	case f.maxCallerKeys < 0:

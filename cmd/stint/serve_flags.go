@@ -47,6 +47,7 @@ type serveFlags struct {
 	adminTokensFile, impactLimit     string
 	tlsCert, tlsKey, clientCA        string
 	logFormat, logLevel              string
+	hotKeyRate                       int64
 	drainDelay                       time.Duration
 	profiling                        bool
 	exposed                          []string // flags with a password on the command line
@@ -59,6 +60,7 @@ const (
 	defaultCloseAfter  = 1000 // denials in a row that only a client without backoff reaches
 	defaultRefuseFor   = 10 * time.Second
 	defaultGatewayMax  = 1000
+	defaultHotKeyRate  = 10_000
 	defaultGatewaySlow = time.Second
 	defaultLeeway      = 30 * time.Second
 	jwtMissing         = "missing"
@@ -109,6 +111,7 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 func (f *serveFlags) defineOperation(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of log lines: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of log lines: debug, info, warn or error")
+	flags.Int64Var(&f.hotKeyRate, "hot-key-rate", defaultHotKeyRate, "report a key with this number of requests a second to this node, and apply hot_key of penalties to it; 0 watches for none")
 	flags.DurationVar(&f.drainDelay, "drain-delay", time.Second, "time to go on accepting connections after SIGTERM while /readyz answers 503, at most 8s")
 	flags.BoolVar(&f.profiling, "pprof", false, "serve profiles on --admin at /debug/pprof/")
 }

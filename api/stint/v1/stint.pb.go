@@ -343,9 +343,9 @@ type Decision struct {
 	// Denied because the store failed and the claim fails closed; degraded is set
 	// too, and retry_after_us is the time until the store is tried next.
 	Unavailable bool `protobuf:"varint,12,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
-	// Denied by a penalty, and not because the limit is used up: cool_down or ban;
-	// empty otherwise. retry_after_us is then the time left. Only decisions of
-	// rules have it.
+	// Denied by a penalty, and not because the limit is used up: cool_down, ban or
+	// hot_key; empty otherwise. retry_after_us is then the time left. Only
+	// decisions of rules have it.
 	Penalty       string `protobuf:"bytes,13,opt,name=penalty,proto3" json:"penalty,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

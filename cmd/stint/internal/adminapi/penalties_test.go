@@ -26,7 +26,7 @@ const punishing = `rules:
 func (f *fixture) ask(a rule.Map) rule.Outcome {
 	f.t.Helper()
 	set, _ := f.keeper.Current()
-	store := penalty.New(f.store, nobody{})
+	store := penalty.New(f.store, nobody{}, nil)
 	store.Use(set)
 	o, err := set.Decide(f.t.Context(), store, a, 1)
 	if err != nil {

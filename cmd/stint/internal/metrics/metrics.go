@@ -154,6 +154,12 @@ func (m *Metrics) ReadTokenKeys(fetched func() int64) {
 		func() float64 { return float64(fetched()) }))
 }
 
+// ReadHotKeys shows the number of hot keys.
+func (m *Metrics) ReadHotKeys(hot func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_hot_keys",
+		Help: "Keys that had at least --hot-key-rate requests in the last second, on this node."}, func() float64 { return float64(hot()) }))
+}
+
 // PenaltyBegan counts a penalty under a rule.
 func (m *Metrics) PenaltyBegan(rule, kind string) { m.penalties.WithLabelValues(rule, kind).Inc() }
 

@@ -17,7 +17,7 @@ func BenchmarkTake(b *testing.B) {
 		b.Fatal(err)
 	}
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})
-	punishing := New(memory, &heard{})
+	punishing := New(memory, &heard{}, nil)
 	punishing.Use(set)
 	for _, c := range []struct {
 		name, path string

@@ -74,6 +74,7 @@ func together(claims []stint.Claim) int {
 
 // apply decides the groups after lookUp has found the punished callers.
 func (e *evaluation) apply(ctx context.Context) error {
+	e.banHotKeys(ctx)
 	err := e.decide(ctx)
 	if err == nil {
 		e.strike(ctx)

@@ -38,7 +38,7 @@ type Punishment struct {
 	Rule string        // id of the rule
 	Key  string        // key of the caller; do not show it whole
 	For  time.Duration // duration from now
-	Ban  bool          // false: a cool-down
+	Kind stint.PenaltyKind
 }
 
 // Store is a [stint.Store] that punishes. Make it by [New]. It is safe for
@@ -46,6 +46,7 @@ type Punishment struct {
 type Store struct {
 	inner    stint.Store
 	observer Observer
+	hot      func(l stint.Limit, key string) bool // nil: no key is hot
 	inForce  atomic.Pointer[inForce]
 }
 
@@ -58,9 +59,10 @@ type inForce struct {
 	byLimit map[stint.Limit]*rule.Penalty
 }
 
-// New returns a store without rules. It punishes nobody until Use is called.
-func New(inner stint.Store, o Observer) *Store {
-	return &Store{inner: inner, observer: o}
+// New returns a store without rules. It punishes nobody until Use is called. hot reports
+// whether a key of a limit is hot, for rules that ban hot keys; nil: no key is.
+func New(inner stint.Store, o Observer, hot func(l stint.Limit, key string) bool) *Store {
+	return &Store{inner: inner, observer: o, hot: hot}
 }
 
 // Use puts the penalties of a rule set in force. Punishments that have begun
@@ -93,6 +95,9 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 		return s.takePunished(ctx, c, gate.ResetAfter)
 	}
 	blind := err != nil || gate.Degraded
+	if !blind && s.isHot(p, &c) {
+		return s.takePunished(ctx, c, 0)
+	}
 	d, err := s.inner.Take(ctx, c) // reports an error of the store itself
 	if err != nil || d.Allowed || blind {
 		return d, err
@@ -109,8 +114,13 @@ func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
 	return now.byLimit[c.Limit]
 }
 
+// isHot reports whether the claim's key is hot and the penalty bans hot keys.
+func (s *Store) isHot(p *rule.Penalty, c *stint.Claim) bool {
+	return p.HotKey > 0 && s.hot != nil && c.Cost > 0 && s.hot(c.Limit, c.Key)
+}
+
 // takePunished decides a claim of a caller whose punishment has the given time
-// left.
+// left, or begins now because its key is hot.
 func (s *Store) takePunished(ctx context.Context, c stint.Claim, left time.Duration) (stint.Decision, error) {
 	e := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
 	e.findCallers()

@@ -16,10 +16,14 @@ import (
 )
 
 // heard is an observer that counts its calls.
-type heard struct{ cooldowns, bans, turnedAway atomic.Int64 }
+type heard struct{ cooldowns, bans, hot, turnedAway atomic.Int64 }
 
 func (h *heard) Began(p *Punishment) {
-	if p.Ban {
+	switch p.Kind {
+	case stint.HotKey:
+		h.hot.Add(1)
+		return
+	case stint.Ban:
 		h.bans.Add(1)
 		return
 	}
@@ -77,13 +81,15 @@ type world struct {
 	inner *counted
 	store *Store
 	set   *rule.Set
+
+	hotKey string // the key that is hot
 }
 
 func newWorld(t *testing.T, rules string) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()}
 	w.inner = &counted{Store: stint.NewMemory(stint.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(w.now) }})}
-	w.store = New(w.inner, &w.heard)
+	w.store = New(w.inner, &w.heard, func(_ stint.Limit, key string) bool { return w.hotKey != "" && strings.Contains(key, w.hotKey) })
 	w.use(rules)
 	return w
 }
@@ -273,6 +279,77 @@ rules:
 	}
 }
 
+const hotFor1m = "rules:\n  - {id: api, limit: 100000, window: 1s, penalty: {hot_key: 1m}}\n"
+
+func TestAHotKeyIsBanned(t *testing.T) {
+	w := newWorld(t, hotFor1m)
+	w.allowed("k")
+	w.hotKey = "k"
+	for i := range 3 {
+		o := w.ask("k")
+		if o.Allowed() || o.Decision.Penalty != stint.HotKey || o.Decision.RetryAfter != time.Minute-time.Duration(i)*time.Second {
+			t.Errorf("request %d: %+v", i, o.Decision)
+		}
+		if got, want := o.Reason(), "Banned until 2026-03-01T12:01:00Z after too many requests per second"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		w.allowed("other")
+		w.pass(time.Second)
+	}
+	w.hotKey = ""
+	w.pass(57*time.Second - time.Microsecond)
+	w.denied("k", 1)
+	w.pass(time.Microsecond)
+	w.allowed("k")
+	w.hotKey = "k"
+	w.denied("k", 100)
+	if w.hot.Load() != 2 || w.cooldowns.Load() != 0 || w.bans.Load() != 0 {
+		t.Errorf("%d bans of hot keys, %d cool-downs, %d bans", w.hot.Load(), w.cooldowns.Load(), w.bans.Load())
+	}
+}
+
+// A rule with hot_key alone does not punish denials.
+func TestHotKeyAlonePunishesNoDenials(t *testing.T) {
+	w := newWorld(t, "rules:\n  - {id: api, limit: 1, window: 1s, penalty: {hot_key: 1m}}\n")
+	w.allowed("k")
+	if got := w.denied("k", 100); got != time.Second {
+		t.Errorf("%v", got)
+	}
+	w.use("rules:\n  - {id: api, limit: 1, window: 1s, penalty: {hot_key: 1m, after: 5}}\n")
+	if got := w.denied("k", 100); got < 10*time.Second {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestManyRequestsOfAHotKeyBeginOneBan(t *testing.T) {
+	w := newWorld(t, hotFor1m)
+	w.hotKey = "k"
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if o := w.ask("k"); o.Allowed() || o.Decision.RetryAfter != time.Minute {
+				t.Errorf("%+v", o.Decision)
+			}
+		})
+	}
+	all.Wait()
+	if w.hot.Load() != 1 {
+		t.Errorf("%d bans", w.hot.Load())
+	}
+}
+
+func TestPeeksAndFailuresBanNoHotKey(t *testing.T) {
+	w := newWorld(t, hotFor1m)
+	w.hotKey = "k"
+	if o, err := w.set.Decide(t.Context(), w.store, rule.Map{"api_key": "k", "path": "/"}, 0); err != nil || !o.Allowed() {
+		t.Errorf("%+v, %v", o, err)
+	}
+	w.inner.fail.Store(true)
+	w.allowed("k")
+	w.inner.fail.Store(false)
+	w.denied("k", 1)
+}
+
 func TestForgettingForgives(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
@@ -412,7 +489,7 @@ func TestNodesThatShareAStorePunishTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { inner.Close() })
-		nodes[i] = New(inner, &all)
+		nodes[i] = New(inner, &all, nil)
 		nodes[i].Use(set)
 	}
 	ask := func(node *Store) rule.Outcome {
@@ -442,7 +519,7 @@ func TestNodesThatShareAStorePunishTogether(t *testing.T) {
 
 func TestWithoutPenaltiesItIsTheStoreThatItWraps(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) stint.Store {
-		return New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), &heard{})
+		return New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), &heard{}, nil)
 	})
 }
 

@@ -51,11 +51,14 @@ func (e *evaluation) filter(match func(*caller) bool) (list []*caller) {
 // strikeGroups is the number of groups that strikes returns.
 const strikeGroups = 3
 
-// strikes returns the groups that record a strike and read the gate and the
-// levels.
+// strikes returns the groups that record a strike, if the penalty counts denials, and read
+// the gate and the levels.
 func (c *caller) strikes() []stint.Group {
-	p := c.penalty
-	return []stint.Group{{Claims: c.claim(p.Strikes, 1)}, {Claims: c.claim(p.Gate, 0)}, {Claims: c.claim(p.Levels, 0)}}
+	p, cost := c.penalty, int64(1)
+	if !p.Denials {
+		cost = 0
+	}
+	return []stint.Group{{Claims: c.claim(p.Strikes, cost)}, {Claims: c.claim(p.Gate, 0)}, {Claims: c.claim(p.Levels, 0)}}
 }
 
 // shareOut assigns each caller the decisions on its strikes groups.
@@ -70,7 +73,7 @@ func shareOut(struck []*caller, out []stint.Decision) {
 // every limit of it denied.
 func (e *evaluation) hit(c *caller) bool {
 	switch {
-	case c.peeks:
+	case c.peeks || !c.penalty.Denials:
 		return false
 	case c.left > 0:
 		return true
@@ -137,6 +140,31 @@ func (e *evaluation) punish(ctx context.Context, c *caller, left time.Duration) 
 		if ban {
 			c.kind = stint.Ban
 		}
-		e.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Ban: ban})
+		e.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Kind: c.kind})
+	}
+}
+
+// banHotKeys bans the callers whose key is hot, unless they are being punished.
+func (e *evaluation) banHotKeys(ctx context.Context) {
+	for i := range e.callers {
+		if c := &e.callers[i]; c.left <= 0 && !c.blind && e.store.isHot(c.penalty, &c.claims[0]) {
+			e.banHotKey(ctx, c)
+		}
+	}
+}
+
+// banHotKey fills the caller's gate if it is empty. Many requests of a hot key come here at
+// once, on several nodes: the gate accepts the claim of the first one, because any other
+// would be delayed.
+func (e *evaluation) banHotKey(ctx context.Context, c *caller) {
+	claim := c.claim(c.penalty.Gate, int64(c.penalty.HotKey/rule.GateUnit))[0]
+	claim.MaxDelay = -1
+	gate, err := e.store.inner.Take(context.WithoutCancel(ctx), claim)
+	if err != nil || gate.Degraded {
+		return // the store reports its own errors
+	}
+	c.left, c.kind = gate.ResetAfter, stint.HotKey
+	if gate.Allowed {
+		e.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Kind: c.kind})
 	}
 }

@@ -98,6 +98,9 @@ type Config struct {
 	// ConnectionsPerAddress is the greatest number of connections of one client address
 	// to the gateway. Zero sets no bound.
 	ConnectionsPerAddress int
+	// HotKeyRate is the number of requests a second to this node from which a key counts
+	// as hot. Zero watches for none.
+	HotKeyRate int64
 	// TrustedProxies are the peers whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 	// Identity says where requests have their API keys and tokens, on every surface. Its

@@ -42,7 +42,7 @@ func (r *rules) useEmergency(s *emergency.State) error {
 
 // install puts a version in force.
 func (r *rules) install(v *version) {
-	r.store.Use(v.set)
+	r.penalties.Use(v.set)
 	r.current.Store(v)
 	if v.emergency == nil {
 		r.metrics.EmergencyOff()

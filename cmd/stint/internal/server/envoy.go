@@ -30,7 +30,7 @@ func (s *Server) readEnvoyConfig() (err error) {
 	s.envoy, err = envoyrls.New(envoyrls.Options{
 		Dir:      s.config.EnvoyConfig,
 		Merge:    s.config.EnvoyMerge,
-		Store:    s.store,
+		Store:    countKeys(s.store, s.keys),
 		Headers:  (*envoyrls.HeaderNames)(s.config.EnvoyHeaders),
 		CountAll: s.config.EnvoyCompat,
 		Shadow:   s.config.EnvoyShadow,

@@ -22,7 +22,7 @@ type penaltyObserver struct {
 
 // Began implements [penalty.Observer].
 func (o *penaltyObserver) Began(p *penalty.Punishment) {
-	o.metrics.PenaltyBegan(p.Rule, kindOf(p))
+	o.metrics.PenaltyBegan(p.Rule, p.Kind.String())
 	o.logBegan(p, time.Now())
 }
 
@@ -35,13 +35,5 @@ func (o *penaltyObserver) logBegan(p *penalty.Punishment, now time.Time) {
 		o.suppressed.Add(1)
 		return
 	}
-	o.log.Info("penalty begins", "rule", p.Rule, "caller", impact.Shorten(p.Key), "kind", kindOf(p), "for", p.For, "suppressed", o.suppressed.Swap(0))
-}
-
-// kindOf returns the name of a punishment in logs and metrics.
-func kindOf(p *penalty.Punishment) string {
-	if p.Ban {
-		return "ban"
-	}
-	return "cool_down"
+	o.log.Info("penalty begins", "rule", p.Rule, "caller", impact.Shorten(p.Key), "kind", p.Kind, "for", p.For, "suppressed", o.suppressed.Swap(0))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 )
 
@@ -14,7 +15,10 @@ func TestOnePenaltyASecondIsLogged(t *testing.T) {
 	l := &penaltyObserver{log: slog.New(slog.NewTextHandler(logs, nil))}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i, key := range []string{"sk_live_123456789", "sk_live_2", "sk_live_3", "\x01203.0.113.9"} {
-		p := &penalty.Punishment{Rule: "api", Key: key, For: time.Hour, Ban: i > 0}
+		p := &penalty.Punishment{Rule: "api", Key: key, For: time.Hour, Kind: stint.CoolDown}
+		if i > 0 {
+			p.Kind = stint.Ban
+		}
 		l.logBegan(p, now.Add(time.Duration(i)*400*time.Millisecond))
 	}
 	text := logs.String()

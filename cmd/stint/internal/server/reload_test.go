@@ -65,7 +65,7 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	writeFile(t, file, orders)
 	m := metrics.New()
 	logs := newLogBuffer()
-	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, m)
+	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/rule/rulelimit"
@@ -29,17 +30,19 @@ import (
 
 // rules hold the rule set in force and the store that it decides by.
 type rules struct {
-	store    *penalty.Store
-	metrics  *metrics.Metrics
-	log      *slog.Logger
-	manager  *ruleset.Manager
-	builtin  bool // there is no rule source
-	gateway  bool // there is a gateway
-	loaded   bool // the first version is in force
-	state    stateFolder
-	current  atomic.Pointer[version]
-	switched *emergency.Switch
-	sample   *impact.Sample // nil if no sample is kept
+	store     stint.Store // what requests are decided by: counts keys, if any, then punishes
+	penalties *penalty.Store
+	hotRate   int64 // 0: hot keys are not watched for
+	metrics   *metrics.Metrics
+	log       *slog.Logger
+	manager   *ruleset.Manager
+	builtin   bool // there is no rule source
+	gateway   bool // there is a gateway
+	loaded    bool // the first version is in force
+	state     stateFolder
+	current   atomic.Pointer[version]
+	switched  *emergency.Switch
+	sample    *impact.Sample // nil if no sample is kept
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
@@ -82,8 +85,13 @@ func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 }
 
 // newRules loads the first version of the rules.
-func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
-	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding,
+func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
+	var hot func(stint.Limit, string) bool
+	if keys != nil {
+		hot = keys.Hot
+	}
+	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
+	r := &rules{store: countKeys(punishing, keys), penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
@@ -253,6 +261,9 @@ func (r *rules) warn(v *version) {
 	}
 	for _, w := range v.set.Warnings() {
 		r.log.Warn("rules: " + w.Error())
+	}
+	if r.hotRate <= 0 && slices.ContainsFunc(v.set.Rules(), func(one *rule.Rule) bool { return one.Penalty != nil && one.Penalty.HotKey > 0 }) {
+		r.log.Warn("rules: a penalty has hot_key, but hot keys are not watched for (give --hot-key-rate a number above 0)")
 	}
 	if identity.RawTokens(&v.identity) {
 		r.log.Warn("identity: the api_key of a client with a JSON Web Token is the whole token, so each new token gets a new count (put jwt:CLAIM before the source of tokens in --identity, or leave that source out)")

@@ -28,6 +28,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
+	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -38,6 +39,7 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	store   stint.Store
+	keys    *topkeys.Sketch // nil: hot keys are not watched for
 	rules   *rules
 
 	failOpen *failOpenLog
@@ -68,6 +70,10 @@ func New(config Config) (*Server, error) {
 	config.Logger = boundLog(config.Logger)
 	s := &Server{config: config, log: config.Logger, metrics: metrics.New(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
+	if config.HotKeyRate > 0 {
+		s.keys = topkeys.New(config.HotKeyRate)
+		s.metrics.ReadHotKeys(s.keys.HotKeys)
+	}
 	var err error
 	if err = s.openSecrets(); err != nil {
 		return nil, err
@@ -75,7 +81,7 @@ func New(config Config) (*Server, error) {
 	if keys := s.config.Keys; keys != nil && keys.FromURL() {
 		s.metrics.ReadTokenKeys(keys.Fetched)
 	}
-	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
+	if s.rules, err = newRules(&s.config, s.store, s.keys, s.node, s.metrics); err != nil {
 		return nil, err
 	}
 	if err = s.readEnvoyConfig(); err != nil {
@@ -212,6 +218,9 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	}
 	if s.gateway != nil {
 		group.Go(func() error { s.gateway.Run(beside); return nil })
+	}
+	if s.keys != nil {
+		group.Go(func() error { watchKeys(beside, s.keys, s.log); return nil })
 	}
 	if s.addresses != nil {
 		group.Go(func() error { watchRefusals(beside, s.addresses.Stats, s.log); return nil })
