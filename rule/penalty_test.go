@@ -42,6 +42,23 @@ func TestCooldownsGrowByTheFactorUpToTheGreatest(t *testing.T) {
 	}
 }
 
+func TestAPenaltyMayBanHotKeys(t *testing.T) {
+	for fields, want := range map[string]struct {
+		hot     time.Duration
+		denials bool
+	}{
+		"":                        {0, true},
+		"hot_key: 1m":             {time.Minute, false},
+		"hot_key: 1m, after: 5":   {time.Minute, true},
+		"hot_key: 2h, forget: 9h": {2 * time.Hour, true},
+	} {
+		p := penaltyOf(t, fields)
+		if p.HotKey != want.hot || p.Denials != want.denials || p.Gate.Max() <= int64(want.hot/GateUnit) {
+			t.Errorf("%s: %v, %v, gate of %d", fields, p.HotKey, p.Denials, p.Gate.Max())
+		}
+	}
+}
+
 func TestAPenaltyIsThreeLimits(t *testing.T) {
 	p := penaltyOf(t, "after: 7, window: 90s, ban_after: 2, ban: 1h")
 	if p.Strikes.String() != "penalty.strikes 7 per 1m30s" || p.Levels.Max() != 3 || p.Levels.Window() != 2*time.Hour || p.Gate.Max() != 360_001 {
@@ -70,6 +87,7 @@ func TestMistakesInPenaltiesAreListed(t *testing.T) {
 		"penalty: {cool_down: 1ms}":                                   `penalty: cool_down: "1ms"`,
 		"penalty: {cool_down: -5}":                                    `penalty: cool_down: "-5"`,
 		"penalty: {cool_down: 1h, max: 1m}":                           "cool_down 1h0m0s is longer than max 1m0s",
+		"penalty: {hot_key: 5ms}":                                     `penalty: hot_key: "5ms"`,
 		"penalty: {max: 101d}":                                        "from 10ms to 100d",
 		"penalty: {factor: 0.5}":                                      "penalty: factor",
 		"penalty: {factor: 1e300}":                                    "use a number from 1 to 100",

@@ -227,7 +227,7 @@ func (a *decisionAnswer) text() string {
 	case !a.Allowed && a.Never:
 		return "denied: the cost is greater than the limit"
 	case a.Reason != "":
-		return "denied: " + strings.ToLower(a.Reason[:1]) + a.Reason[1:] + ", retry after " + a.retry()
+		return "denied: " + cell(a.Reason) + "; retry after " + a.retry()
 	case !a.Allowed:
 		return "denied: retry after " + a.retry()
 	case len(a.Limits) == 0:
@@ -244,7 +244,7 @@ func (l *limitDecision) text() string {
 		text = "allowed"
 	}
 	if l.Penalty != "" {
-		text += " (" + strings.ReplaceAll(l.Penalty, "_", "-") + ")"
+		text += " (" + cell(l.Penalty) + ")"
 	}
 	if l.Shadow {
 		text += " (shadow)"

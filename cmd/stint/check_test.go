@@ -26,6 +26,18 @@ func TestCheckPrintsATable(t *testing.T) {
 	}
 }
 
+func TestCheckSaysThatAPenaltyDenied(t *testing.T) {
+	const rules = "rules:\n  - {id: one, by: [api_key], limit: 1, window: 30m, penalty: {after: 2, cool_down: 1h, max: 1h}}\n"
+	p := startServer(t, nil, "--rules", writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules))
+	var got result
+	for range 4 {
+		got = command(t, nil, "check", "--server", "http://"+p.addr("http"), "api_key=k")
+	}
+	if got.status != exitDone || !strings.HasPrefix(got.out, "denied: Blocked until ") || !strings.Contains(got.out, " after 2 denials; retry after ") || !strings.Contains(got.out, "denied (cool_down)") {
+		t.Errorf("status %d\n%s%s", got.status, got.out, got.errors)
+	}
+}
+
 // A rule that denies all is distinguished from a cost above the limit.
 func TestCheckNamesAPermanentDenial(t *testing.T) {
 	const rules = "rules:\n  - {id: closed, deny_all: true}\n"

@@ -475,23 +475,48 @@ func TestRequestsInOneCallArePunishedApart(t *testing.T) {
 	}
 }
 
-func TestNodesThatShareAStorePunishTogether(t *testing.T) {
+// newNodes returns three nodes that share a Redis server and the rules.
+func newNodes(t *testing.T, rules string, all *heard, hot func(stint.Limit, string) bool) (nodes [3]*Store, set *rule.Set) {
+	t.Helper()
 	redis := redistest.Server(t)
-	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte("rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 20, cool_down: 2h, max: 10h, ban_after: 9, ban: 20h}}\n")})
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(rules)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all heard
-	nodes := make([]*Store, 3)
 	for i := range nodes {
 		inner, err := redisstore.New(redisstore.Options{Addrs: []string{redis.Addr()}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { inner.Close() })
-		nodes[i] = New(inner, &all, nil)
+		nodes[i] = New(inner, all, hot)
 		nodes[i].Use(set)
 	}
+	return nodes, set
+}
+
+// Nodes that notice a hot key at the same time ban it once.
+func TestNodesThatShareAStoreBanAHotKeyTogether(t *testing.T) {
+	var all heard
+	nodes, set := newNodes(t, "rules:\n  - {id: api, limit: 1000, window: 1s, penalty: {hot_key: 1h}}\n", &all, func(stint.Limit, string) bool { return true })
+	var wg sync.WaitGroup
+	for i := range 30 {
+		wg.Go(func() {
+			o, err := set.Decide(t.Context(), nodes[i%3], rule.Map{"api_key": "k"}, 1)
+			if d := o.Decision; err != nil || d.Allowed || d.Penalty != stint.HotKey || d.RetryAfter > time.Hour || d.RetryAfter < 50*time.Minute {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := all.hot.Load(); n != 1 {
+		t.Errorf("%d bans", n)
+	}
+}
+
+func TestNodesThatShareAStorePunishTogether(t *testing.T) {
+	var all heard
+	nodes, set := newNodes(t, "rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 20, cool_down: 2h, max: 10h, ban_after: 9, ban: 20h}}\n", &all, nil)
 	ask := func(node *Store) rule.Outcome {
 		o, err := set.Decide(t.Context(), node, rule.Map{"api_key": "k"}, 1)
 		if err != nil {

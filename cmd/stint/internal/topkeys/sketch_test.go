@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storetest"
 )
 
 // counted is a store that answers every claim, over a sketch.
@@ -193,6 +194,12 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+func TestItIsTheStoreThatItWraps(t *testing.T) {
+	storetest.Run(t, func(_ *testing.T, clock func() time.Time) stint.Store {
+		return NewStore(stint.NewMemory(stint.MemoryOptions{Clock: clock}), New(10))
+	})
 }
 
 // BenchmarkTake measures checks of limits in memory, alone and counted, with the part of
