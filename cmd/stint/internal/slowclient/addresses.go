@@ -42,7 +42,7 @@ type AddressOptions struct {
 // address is not tracked: its connections are admitted, and each still has its own count of
 // denials. So the trade-off is that a botnet with an open connection in every entry hides
 // further addresses from the bounds per address, and from nothing else. The bound is 16,384
-// entries of about 150 bytes, and as many connections as the process has.
+// entries of about 300 bytes.
 type Addresses struct {
 	options AddressOptions
 	seed    maphash.Seed
