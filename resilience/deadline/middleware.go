@@ -39,28 +39,67 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 		m.Expired = http.HandlerFunc(expired)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch left, ok := m.left(r.Header); {
-		case !ok:
+		switch left, cause := m.left(r); {
+		case cause == nil:
 			next.ServeHTTP(w, r)
 		case left <= 0:
 			m.Expired.ServeHTTP(w, r)
 		default:
-			m.serve(next, w, r, left)
+			m.serve(next, w, r, left, cause)
 		}
 	})
 }
 
-// left returns how much time a request gets.
-func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
-	left, ok = Left(h, m.Header)
-	if !ok && m.Default > 0 {
-		left, ok = m.Default, true
-	}
-	if m.Max > 0 && (!ok || left > m.Max) {
-		left, ok = m.Max, true
-	}
-	return left, ok
+// Arrived returns a handler that records when a request with a deadline arrives; a
+// Middleware further in counts its time from then. The context that next gets does not
+// end at the deadline.
+//
+// Put it around work that no caller may cut short, such as the decision of a rate
+// limiter. If the Middleware itself were there, a caller could send a deadline so short
+// that the decision fails, and a limiter that admits requests when it cannot decide would
+// admit every one of that caller.
+func (m Middleware) Arrived(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := Left(r.Header, m.Header); ok {
+			r = r.WithContext(context.WithValue(r.Context(), arrivedKey{}, time.Now()))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
+
+type arrivedKey struct{}
+
+// left returns how much time a request gets, and the cause for its context to end when
+// that time is over. The cause is nil for a request without a bound.
+func (m *Middleware) left(r *http.Request) (left time.Duration, cause error) {
+	left, ok := Left(r.Header, m.Header)
+	if ok {
+		cause = ErrCallersTime
+		if arrived, noted := r.Context().Value(arrivedKey{}).(time.Time); noted {
+			left -= time.Since(arrived)
+		}
+	} else if m.Default > 0 {
+		left, cause = m.Default, ErrServersTime
+	}
+	if m.Max > 0 && (cause == nil || left > m.Max) {
+		left, cause = m.Max, ErrServersTime
+	}
+	return left, cause
+}
+
+// The causes ([context.Cause]) of a context that [Middleware] ended. To [errors.Is] each
+// is a [context.DeadlineExceeded] too. They tell whether a slow call is the fault of the
+// one who serves it: a caller can ask for less time than any server needs.
+var (
+	ErrCallersTime error = &expiredError{"deadline: the time that the caller gives this request is over"}
+	ErrServersTime error = &expiredError{"deadline: the time that the server gives this request is over"} // Default or Max
+)
+
+type expiredError struct{ text string }
+
+func (e *expiredError) Error() string { return e.text }
+func (e *expiredError) Timeout() bool { return true }
+func (e *expiredError) Unwrap() error { return context.DeadlineExceeded }
 
 // grace is how much later than the context reads end, and writes than reads. The context
 // ends first, so that a handler has time to send its response, even one that was blocked
@@ -68,8 +107,8 @@ func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
 // anything is written.
 const grace = 20 * time.Millisecond
 
-func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration) {
-	ctx, cancel := context.WithTimeout(r.Context(), left)
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration, cause error) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), left, cause)
 	defer cancel()
 	end, _ := ctx.Deadline() // the deadline of an outer context may be earlier
 	conn := http.NewResponseController(w)
@@ -77,6 +116,9 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	answer := &writer{ResponseWriter: w}
 	next.ServeHTTP(answer, r.WithContext(ctx))
 	if !answer.begun && !time.Now().Before(end) {
+		if r.ContentLength != 0 { // a wrapper of the body may have moved the deadline of reads
+			_ = conn.SetReadDeadline(time.Now())
+		}
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 		forget(w.Header())
 		m.Expired.ServeHTTP(w, r)
