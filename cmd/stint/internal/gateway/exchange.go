@@ -22,9 +22,11 @@ type exchange struct {
 	started time.Time
 	counted bool // its answer is counted
 	route   *route
-	path    *url.URL  // the path that the group gets; nil: that of the client
-	at      *upstream // the upstream that serves the request; nil before one is chosen
-	body    *upload   // nil without a body
+	path    *url.URL      // the path that the group gets; nil: that of the client
+	at      *upstream     // the upstream that serves the request; nil before one is chosen
+	body    *upload       // nil without a body
+	given   time.Duration // the time that the client gives the request; 0: it has no deadline
+	late    *failure      // why there was no response before the deadline; nil: unknown
 }
 
 // newExchange removes the header fields that others have written into the response, so
@@ -57,6 +59,7 @@ func (x *exchange) finish() {
 // modifyResponse runs when the final header of a response has arrived.
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
+	x.ignoreHurried(res)
 	x.restore(res.Header)
 	x.answered(&x.route.metrics, res.StatusCode)
 	x.route.response.apply(res.Header, nil)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint/resilience/adaptive"
+	"github.com/stintdev/stint/resilience/deadline"
 )
 
 // ErrSlowClient is the error that a wrapper of the request body returns when the client
@@ -25,10 +26,16 @@ type failure struct {
 	retryAfter int64 // seconds; 0 omits it
 }
 
+const (
+	codeTimeout  = "UPSTREAM_TIMEOUT"
+	codeFailed   = "UPSTREAM_FAILED"
+	codeDeadline = "DEADLINE_EXCEEDED"
+)
+
 // write answers with the JSON form of every Stint error. Its latency says nothing about
-// the load of the upstreams, except for a timeout.
+// the load of the upstreams, except if an upstream had its time and did not answer.
 func (f *failure) write(w http.ResponseWriter, id string) {
-	if f.status != http.StatusGatewayTimeout {
+	if f.code != codeTimeout {
 		adaptive.Ignore(w)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -53,10 +60,14 @@ func Overloaded(w http.ResponseWriter, r *http.Request) {
 // fail answers a request that has no response from an upstream.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
-	x.restore(nil)
 	f := g.failureOf(r, err)
 	x.failed(r, f, err)
 	g.logFailure(r, x, f, err)
+	if expired(r) {
+		x.late = f // the answer is given by expire, which still has time to write it
+		return
+	}
+	x.restore(nil)
 	f.write(w, x.id)
 }
 
@@ -64,6 +75,10 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 	var tooLarge *http.MaxBytesError
 	var network net.Error
 	switch {
+	case errors.Is(context.Cause(r.Context()), deadline.ErrCallersTime), errors.Is(err, deadline.ErrRefused):
+		return &failure{http.StatusGatewayTimeout, codeDeadline, "The time that the client gives this request is over", 0}
+	case errors.Is(context.Cause(r.Context()), deadline.ErrServersTime):
+		return &failure{http.StatusGatewayTimeout, codeTimeout, "The upstream did not answer in time", 0}
 	case errors.Is(err, errAllDown):
 		return &failure{http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", "No upstream can be reached; nothing was sent",
 			wholeSeconds(exchangeOf(r).route.group.retryAfter(g.now()))}
@@ -74,16 +89,16 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 	case exchangeOf(r).body.malformed():
 		return &failure{http.StatusBadRequest, "BAD_BODY", "The request body is not encoded as its header says", 0}
 	case r.Context().Err() == nil && errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return &failure{http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", "The upstream did not answer in time", 0}
+		return &failure{http.StatusGatewayTimeout, codeTimeout, "The upstream did not answer in time", 0}
 	}
-	return &failure{http.StatusBadGateway, "UPSTREAM_FAILED", "The upstream gave no valid answer", 0}
+	return &failure{http.StatusBadGateway, codeFailed, "The upstream gave no valid answer", 0}
 }
 
 // logFailure omits the path, query and headers, because they may hold secrets.
 func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error) {
 	log, name := g.options.Logger.Warn, ""
-	if r.Context().Err() != nil || x.clientStopped(err) {
-		log = g.options.Logger.Debug // the client left; that is no fault of anyone
+	if f.code != codeTimeout && r.Context().Err() != nil || x.clientStopped(err) {
+		log = g.options.Logger.Debug // the client left or was in a hurry; that is no fault of anyone
 	}
 	if x.at != nil {
 		name = x.at.name

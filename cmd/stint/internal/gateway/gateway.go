@@ -46,7 +46,8 @@ type Gateway struct {
 // New makes a gateway. It opens no connection: upstreams count as up until a dial or a
 // check of [Gateway.Run] fails. An error names the invalid option.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{options: o.setDefaults(), now: time.Now}
+	g := &Gateway{options: o.setDefaults()}
+	g.now, g.check, g.proxy = g.options.Clock, g.checkUpstream, g.newProxy()
 	for _, options := range o.Groups {
 		gr, err := newGroup(options)
 		if err != nil {
@@ -56,6 +57,7 @@ func New(o Options) (*Gateway, error) {
 			return nil, fmt.Errorf("gateway: two groups have the name %q (give each its own)", gr.options.Name)
 		}
 		gr.metrics = g.options.GroupMetrics(gr.options.Name)
+		gr.handler = g.withDeadline(gr)
 		g.groups = append(g.groups, gr)
 	}
 	var err error
@@ -63,8 +65,6 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.refused = g.options.RouteMetrics("")
-	g.check = g.checkUpstream
-	g.proxy = g.newProxy()
 	return g, nil
 }
 
@@ -98,7 +98,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	x.watch(r)
-	g.proxy.ServeHTTP(w, r)
+	x.route.group.handler.ServeHTTP(w, r)
 }
 
 // CloseIdleConnections closes the upstream connections that serve no request.

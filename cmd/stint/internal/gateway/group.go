@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ type group struct {
 	upstreams []*upstream
 	wire      atomic.Pointer[transports]
 	metrics   GroupMetrics
+	handler   http.Handler // serves the group's requests within their deadline
 	turn      atomic.Int64 // virtual time: the turn that was taken last
 }
 

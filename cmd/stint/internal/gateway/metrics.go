@@ -112,10 +112,10 @@ func (x *exchange) failed(r *http.Request, f *failure, err error) {
 	if x.at == nil {
 		return
 	}
-	switch f.status {
-	case http.StatusGatewayTimeout:
+	switch f.code {
+	case codeTimeout:
 		x.route.group.metrics.Timeout.Inc()
-	case http.StatusBadGateway:
+	case codeFailed:
 		x.route.group.metrics.Broken.Inc()
 	}
 }

@@ -47,6 +47,9 @@ type Options struct {
 	// Logger gets one line per health change and per failed request. Defaults to
 	// discarding.
 	Logger *slog.Logger
+
+	// Clock returns the time, for the pauses of upstreams. Defaults to time.Now.
+	Clock func() time.Time
 }
 
 // RouteOptions describes a route: the requests that it matches, the group that serves
@@ -113,12 +116,17 @@ type GroupOptions struct {
 	TLSHandshakeTimeout time.Duration
 
 	// ResponseHeaderTimeout bounds the time from sending the whole request to the first
-	// byte of the response. Bodies have no bound. Defaults to 60 s.
+	// byte of the response. Defaults to 60 s.
 	ResponseHeaderTimeout time.Duration
 
-	// MaxIdlePerUpstream bounds the idle connections kept to each upstream;
-	// they are closed after 90 s. Defaults to 128.
+	// Timeout bounds the whole of a request and its response, bodies, streams and
+	// WebSockets included. Zero: no bound.
+	Timeout time.Duration
+
+	// MaxIdlePerUpstream bounds the idle connections kept to each upstream. Defaults to
+	// 128. IdleTimeout is the time after which they are closed. Defaults to 90 s.
 	MaxIdlePerUpstream int
+	IdleTimeout        time.Duration
 
 	// TLS configures connections to https upstreams: roots, client certificates, and the
 	// name that certificates of upstreams must have. Nil uses the roots of the system and
@@ -173,6 +181,9 @@ func (o Options) setDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	return o
 }
 
@@ -183,6 +194,7 @@ func (o GroupOptions) setDefaults() GroupOptions {
 	o.TLSHandshakeTimeout = orElse(o.TLSHandshakeTimeout, 5*time.Second)
 	o.ResponseHeaderTimeout = orElse(o.ResponseHeaderTimeout, time.Minute)
 	o.MaxIdlePerUpstream = orElse(o.MaxIdlePerUpstream, 128)
+	o.IdleTimeout = orElse(o.IdleTimeout, 90*time.Second)
 	return o
 }
 

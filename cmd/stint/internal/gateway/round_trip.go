@@ -9,6 +9,8 @@ import (
 	"net/http/httputil"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/resilience/deadline"
 )
 
 // errAllDown is the error of a request that could not be sent to any upstream.
@@ -27,7 +29,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 		}
 		x.moveTo(u)
 		a := &attempt{}
-		res, err := gr.wire.Load().of(u, r).RoundTrip(a.request(r, u))
+		res, err := a.send(r, u)
 		if err == nil || a.reached.Load() {
 			g.reached(u)
 			return res, err
@@ -53,7 +55,7 @@ func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.
 	defer u.trials.Add(-1)
 	exchangeOf(r).moveTo(u)
 	a := &attempt{}
-	res, err := gr.wire.Load().of(u, r).RoundTrip(a.request(r, u))
+	res, err := a.send(r, u)
 	switch {
 	case err == nil || a.reached.Load():
 		g.reached(u)
@@ -76,6 +78,13 @@ func (g *Gateway) reached(u *upstream) {
 type attempt struct {
 	reached    atomic.Bool // a connection was made: something may have been sent
 	dialFailed atomic.Bool // connecting failed for a reason other than the request itself
+}
+
+// send sends the request, together with the time that is left for it if it has a
+// deadline. With less than a millisecond left it sends nothing.
+func (a *attempt) send(r *http.Request, u *upstream) (*http.Response, error) {
+	t := deadline.Transport{Base: u.group.wire.Load().of(u, r)}
+	return t.RoundTrip(a.request(r, u))
 }
 
 // request returns a copy of r for the upstream. An attempt that ends without reading the

@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	idleTimeout       = 90 * time.Second
 	pingAfter         = 30 * time.Second // time of silence on an HTTP/2 connection before a ping
 	pingTimeout       = 15 * time.Second
 	expectTimeout     = time.Second
@@ -38,7 +37,7 @@ func newTransport(o *GroupOptions, protocols *http.Protocols) *http.Transport {
 		TLSHandshakeTimeout:    o.TLSHandshakeTimeout,
 		ResponseHeaderTimeout:  o.ResponseHeaderTimeout,
 		ExpectContinueTimeout:  expectTimeout,
-		IdleConnTimeout:        idleTimeout,
+		IdleConnTimeout:        o.IdleTimeout,
 		MaxIdleConnsPerHost:    o.MaxIdlePerUpstream,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		DisableCompression:     true, // the client and the upstream negotiate compression

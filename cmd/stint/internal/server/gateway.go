@@ -12,6 +12,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/resilience/adaptive"
+	"github.com/stintdev/stint/resilience/deadline"
 )
 
 // gatewayHandler returns the reverse proxy behind the rules.
@@ -41,8 +42,9 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 		return nil, err
 	}
 	decided := gateway.WithRequestID(denials.Wrap(m.Wrap(shed)))
-	bounded := slowclient.Bodies(s.config.StreamTimeout, gateway.ErrSlowClient, gateway.WithoutHopByHop(s.rules.readsHeader, decided))
-	return httplimit.SpellHeaders(bounded), nil
+	bodies := slowclient.Bodies(s.config.StreamTimeout, gateway.ErrSlowClient, gateway.WithoutHopByHop(s.rules.readsHeader, decided))
+	arrived := deadline.Middleware{}.Arrived(bodies) // the gateway applies the deadline: no client may cut a decision short
+	return httplimit.SpellHeaders(arrived), nil
 }
 
 // gatewayOptions returns the routes and the groups of upstreams. Upstreams are one group

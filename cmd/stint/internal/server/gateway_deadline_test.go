@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// slowStore takes a while for each decision, and none if its caller hurries it.
+type slowStore struct {
+	stint.Store
+	takes   time.Duration
+	hurried atomic.Bool
+}
+
+func (s *slowStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	select {
+	case <-time.After(s.takes):
+		return s.Store.TakeGroups(ctx, groups, out)
+	case <-ctx.Done():
+		s.hurried.Store(true)
+		return &stint.Error{Code: stint.CodeUnavailable, Err: ctx.Err()}
+	}
+}
+
+// A client cannot use a deadline that is too short for a decision to get past its limit.
+func TestGatewayDecidesWhateverTheDeadline(t *testing.T) {
+	store := &slowStore{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 100}), takes: 20 * time.Millisecond}
+	var served atomic.Int64
+	s := run(t, Config{Store: store, Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0",
+		Upstreams: upstreamOf(t, func(http.ResponseWriter, *http.Request) { served.Add(1) })})
+	for i, want := range []int{http.StatusGatewayTimeout, http.StatusGatewayTimeout, http.StatusTooManyRequests} {
+		got := s.get("gateway", "/v1/orders", "X-API-Key", "k", "X-Deadline-Ms", "1")
+		if got.status != want {
+			t.Errorf("request %d: got %d %s, want %d", i, got.status, got.body, want)
+		}
+		if want == http.StatusGatewayTimeout && (!strings.Contains(got.body, "DEADLINE_EXCEEDED") || got.header.Get("X-RateLimit-Limit") != "2") {
+			t.Errorf("got %v %s, want the code of a deadline and the limit", got.header, got.body)
+		}
+	}
+	if store.hurried.Load() || served.Load() != 0 {
+		t.Errorf("a decision was cut short: %v; %d requests were served without time left", store.hurried.Load(), served.Load())
+	}
+	if got := s.get("gateway", "/v1/orders", "X-API-Key", "other", "X-Deadline-Ms", "20000"); got.status != http.StatusOK {
+		t.Errorf("with enough time: got %d %s", got.status, got.body)
+	}
+}
