@@ -18,8 +18,12 @@ func (g *Gateway) withDeadline(gr *group) http.Handler {
 }
 
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	x := exchangeOf(r)
 	if _, ok := r.Context().Deadline(); ok {
-		exchangeOf(r).given, _ = deadline.Left(r.Header, "")
+		x.given, _ = deadline.Left(r.Header, "")
+	}
+	if gr := x.route.group; gr.options.Breaker != nil || gr.options.Ejection != nil {
+		x.client = g.options.ClientAddr(r)
 	}
 	g.proxy.ServeHTTP(w, r)
 }
@@ -64,14 +68,4 @@ func (x *exchange) ignoreHurried(res *http.Response) {
 	if failedStatus(res.StatusCode) && x.hurried(res.Request.Context()) {
 		adaptive.Ignore(x.w)
 	}
-}
-
-// failedStatus reports whether a status says that the upstream failed. 501 and 505 do
-// not: they depend on the request alone.
-func failedStatus(status int) bool {
-	switch status {
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
 }

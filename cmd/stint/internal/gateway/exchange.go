@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type exchange struct {
 	path    *url.URL      // the path that the group gets; nil: that of the client
 	at      *upstream     // the upstream that serves the request; nil before one is chosen
 	body    *upload       // nil without a body
+	client  netip.Addr    // set only if the group has circuits
 	given   time.Duration // the time that the client gives the request; 0: it has no deadline
 	late    *failure      // why there was no response before the deadline; nil: unknown
 }

@@ -49,7 +49,7 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{options: o.setDefaults()}
 	g.now, g.check, g.proxy = g.options.Clock, g.checkUpstream, g.newProxy()
 	for _, options := range o.Groups {
-		gr, err := newGroup(options)
+		gr, err := newGroup(options, &g.options)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -18,19 +19,34 @@ type group struct {
 	metrics   GroupMetrics
 	handler   http.Handler // serves the group's requests within their deadline
 	turn      atomic.Int64 // virtual time: the turn that was taken last
+	ejected   atomic.Int64 // upstreams whose ejection is in force
+	counts    counts
+	now       func() time.Time
+	log       *slog.Logger
 }
 
-func newGroup(o GroupOptions) (*group, error) {
+// counts are the numbers of events in a group so far.
+type counts struct {
+	openings  atomic.Int64 // of circuit breakers
+	ejections atomic.Int64
+	panics    atomic.Int64 // requests that were sent regardless of ejections and failed checks
+}
+
+func newGroup(o GroupOptions, of *Options) (*group, error) {
 	o = o.setDefaults()
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("gateway: group %q: %w", o.Name, err)
 	}
-	gr := &group{options: o}
+	gr := &group{options: o, now: of.Clock, log: of.Logger}
 	for i := range o.Servers {
 		if err := o.Servers[i].Check(); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
-		gr.upstreams = append(gr.upstreams, newUpstream(gr, &o.Servers[i]))
+		u := newUpstream(gr, &o.Servers[i])
+		if err := gr.guard(u); err != nil {
+			return nil, err
+		}
+		gr.upstreams = append(gr.upstreams, u)
 	}
 	gr.wire.Store(newTransports(&gr.options))
 	o.Files.OnChange(gr.renewConnections)
@@ -61,32 +77,55 @@ func (gr *group) renewConnections() {
 }
 
 // choose returns the upstream with the fewest requests in flight per weight among those
-// that are up and not yet tried, or nil, and the count of its failures. Ties go in turns.
-func (gr *group) choose(now time.Time, tried []*upstream) (*upstream, int) {
+// that are up and not yet tried, or nil, and the permission to send a request to it. Ties
+// go in turns.
+func (gr *group) choose(now time.Time, tried []*upstream) (*upstream, permit) {
 	for {
-		best := gr.leastBusy(now, tried)
+		best, panics := gr.leastBusy(now, tried)
 		if best == nil {
-			return nil, 0
+			return nil, permit{}
 		}
-		if failures, ok := best.health.claim(now); ok {
-			return best, failures
+		if p, ok := best.claim(now, panics); ok {
+			return best, p
 		}
+		tried = append(slices.Clip(tried), best) // another request has the only probe
 	}
 }
 
-func (gr *group) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
+// leastBusy chooses among the upstreams that are usable. If fewer than PanicBelow of all
+// are, it also chooses among those that are ejected or have failed a check: the few that
+// are usable could not bear all requests and would fail next, and what ejected the others
+// may be the requests themselves.
+func (gr *group) leastBusy(now time.Time, tried []*upstream) (best *upstream, panics bool) {
+	usable := 0
 	for _, u := range gr.upstreams {
-		if slices.Contains(tried, u) || !u.health.usable(now) {
+		if !u.health.usable(now) || !u.circuit.usable() {
 			continue
 		}
-		if best == nil || u.before(best) {
-			best = u
+		usable++
+		best = better(best, u, tried)
+	}
+	if float64(usable) < gr.options.PanicBelow*float64(len(gr.upstreams)) {
+		panics = true
+		gr.counts.panics.Add(1)
+		for _, u := range gr.upstreams {
+			if !u.health.pausing(now) && !u.circuit.open() {
+				best = better(best, u, tried)
+			}
 		}
 	}
 	if best != nil {
 		gr.took(best)
 	}
-	return best
+	return best, panics
+}
+
+// better returns the less busy of two upstreams, if u was not tried. best may be nil.
+func better(best, u *upstream, tried []*upstream) *upstream {
+	if slices.Contains(tried, u) || best != nil && !u.before(best) {
+		return best
+	}
+	return u
 }
 
 // turnLength is the virtual time between two turns of an upstream of weight 1.
@@ -104,33 +143,36 @@ func (gr *group) took(u *upstream) {
 }
 
 // chooseDown returns the upstream with the fewest requests in flight per weight among
-// those not yet tried, up or down. It returns nil if that upstream has maxTrials trials.
-// The caller ends the trial by subtracting it from trials.
+// those not yet tried, up or down. It returns nil if that upstream has maxTrials trials,
+// or if its circuit breaker refuses. The caller ends the trial by subtracting it from
+// trials.
 //
 // When every upstream is considered down, that information may be out of date. Trying one
 // costs a dial; waiting for the next check would cost all requests until then.
-func (gr *group) chooseDown(tried []*upstream) (best *upstream) {
+func (gr *group) chooseDown(tried []*upstream) (best *upstream, p permit) {
 	for _, u := range gr.upstreams {
-		if !slices.Contains(tried, u) && (best == nil || u.before(best)) {
-			best = u
+		if !u.circuit.open() {
+			best = better(best, u, tried)
 		}
 	}
-	switch {
-	case best == nil:
-		return nil
-	case best.trials.Add(1) > maxTrials:
-		best.trials.Add(-1)
-		return nil
+	if best == nil {
+		return nil, p
 	}
-	gr.took(best)
-	return best
+	if best.trials.Add(1) <= maxTrials {
+		if p, ok := best.circuit.claim(true); ok {
+			gr.took(best)
+			return best, p
+		}
+	}
+	best.trials.Add(-1)
+	return nil, p
 }
 
 // retryAfter returns the time until the first of the upstreams is tried again.
 func (gr *group) retryAfter(now time.Time) time.Duration {
 	least := maxBackOff
 	for _, u := range gr.upstreams {
-		least = min(least, u.health.retryAfter(now, gr.options.HealthInterval))
+		least = min(least, max(u.health.retryAfter(now, gr.options.HealthInterval), u.circuit.retryAfter()))
 	}
 	return least
 }

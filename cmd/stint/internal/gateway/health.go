@@ -36,16 +36,26 @@ func (h *health) usable(now time.Time) bool {
 }
 
 func (h *health) usableLocked(now time.Time) bool {
-	return !h.mu.sick && !now.Before(h.mu.until)
+	return !h.mu.sick && !h.pausingLocked(now)
 }
 
-// claim is usable for a caller that then sends a request. If a pause has just ended,
-// claim begins another, so that one request tries the upstream while the others wait. The
-// returned count of failures must be passed to dialFailed.
-func (h *health) claim(now time.Time) (failures int, ok bool) {
+// pausing reports whether a dial has failed lately.
+func (h *health) pausing(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.usableLocked(now) {
+	return h.pausingLocked(now)
+}
+
+func (h *health) pausingLocked(now time.Time) bool { return now.Before(h.mu.until) }
+
+// claim is usable for a caller that then sends a request, or only pausing if sickToo is
+// set. If a pause has just ended, claim begins another, so that one request tries the
+// upstream while the others wait. The returned count of failures must be passed to
+// dialFailed.
+func (h *health) claim(now time.Time, sickToo bool) (failures int, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pausingLocked(now) || h.mu.sick && !sickToo {
 		return 0, false
 	}
 	if h.mu.failures > 0 {

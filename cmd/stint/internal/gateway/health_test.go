@@ -17,7 +17,7 @@ func TestPausesGrowAndOneRequestFindsOut(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	claim := func(wantOK bool) int {
 		t.Helper()
-		failures, ok := h.claim(now)
+		failures, ok := h.claim(now, false)
 		if ok != wantOK {
 			t.Fatalf("after %d failures: claimed: %v, want %v", failures, ok, wantOK)
 		}

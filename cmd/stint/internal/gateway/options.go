@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"crypto/tls"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"time"
 
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/urlpath"
+	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // Options configures a [Gateway]. All but Groups have useful zero values.
@@ -43,6 +45,11 @@ type Options struct {
 	// Nil counts nothing.
 	RouteMetrics func(route string) RouteMetrics
 	GroupMetrics func(group string) GroupMetrics
+
+	// ClientAddr returns the address of the client of a request. Responses count for a
+	// circuit breaker at most once a second for each address. Defaults to the address of
+	// the connection.
+	ClientAddr func(*http.Request) netip.Addr
 
 	// Logger gets one line per health change and per failed request. Defaults to
 	// discarding.
@@ -119,6 +126,20 @@ type GroupOptions struct {
 	// byte of the response. Defaults to 60 s.
 	ResponseHeaderTimeout time.Duration
 
+	// Breaker opens a circuit for each upstream whose requests fail, so that it gets none
+	// for a while. Clock and OnChange are not used. Growth defaults to 2. Nil: none.
+	Breaker *breaker.Options
+
+	// Ejection takes requests from an upstream that is worse than the others. Nil: none.
+	Ejection *EjectionOptions
+
+	// PanicBelow is the share of upstreams that must be usable for health checks and
+	// ejections to be obeyed, at most 1. If fewer are usable, requests go to all that may
+	// be reached, because the others could not bear all of them. Defaults to 0.5 if
+	// Ejection is set, and to 0 if not: health checks are always obeyed while an upstream
+	// is up.
+	PanicBelow float64
+
 	// Timeout bounds the whole of a request and its response, bodies, streams and
 	// WebSockets included. Zero: no bound.
 	Timeout time.Duration
@@ -181,6 +202,9 @@ func (o Options) setDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.ClientAddr == nil {
+		o.ClientAddr = peerOf
+	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -194,6 +218,15 @@ func (o GroupOptions) setDefaults() GroupOptions {
 	o.TLSHandshakeTimeout = orElse(o.TLSHandshakeTimeout, 5*time.Second)
 	o.ResponseHeaderTimeout = orElse(o.ResponseHeaderTimeout, time.Minute)
 	o.MaxIdlePerUpstream = orElse(o.MaxIdlePerUpstream, 128)
+	if o.Ejection != nil {
+		e := o.Ejection.setDefaults()
+		o.Ejection, o.PanicBelow = &e, cmp.Or(o.PanicBelow, 0.5)
+	}
+	if o.Breaker != nil {
+		b := *o.Breaker
+		b.Growth = cmp.Or(b.Growth, 2)
+		o.Breaker = &b
+	}
 	o.IdleTimeout = orElse(o.IdleTimeout, 90*time.Second)
 	return o
 }

@@ -23,13 +23,14 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 	gr := x.route.group
 	var tried []*upstream
 	for {
-		u, failures := gr.choose(g.now(), tried)
+		u, p := gr.choose(g.now(), tried)
 		if u == nil {
 			return g.tryDown(r, gr, tried)
 		}
 		x.moveTo(u)
 		a := &attempt{}
 		res, err := a.send(r, u)
+		g.report(r, u, &p, a, res, err)
 		if err == nil || a.reached.Load() {
 			g.reached(u)
 			return res, err
@@ -38,7 +39,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err // the request itself or its client is at fault
 		}
 		gr.metrics.Connect.Inc()
-		if u.health.dialFailed(g.now(), failures) {
+		if u.health.dialFailed(g.now(), p.failures) {
 			g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", short(err))
 		}
 		tried = append(tried, u)
@@ -48,7 +49,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 // tryDown sends the request to an upstream that is down. A failure changes nothing; a
 // connection ends the pause and triggers a health check.
 func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.Response, error) {
-	u := gr.chooseDown(tried)
+	u, p := gr.chooseDown(tried)
 	if u == nil {
 		return nil, errAllDown
 	}
@@ -56,6 +57,7 @@ func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.
 	exchangeOf(r).moveTo(u)
 	a := &attempt{}
 	res, err := a.send(r, u)
+	g.report(r, u, &p, a, res, err)
 	switch {
 	case err == nil || a.reached.Load():
 		g.reached(u)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/url"
 	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // upstream is one destination of requests.
@@ -18,6 +21,7 @@ type upstream struct {
 	weight       int64
 	turn         atomic.Int64 // virtual time of its next turn; see group.took
 	health       health
+	circuit      circuit
 	trials       atomic.Int64  // requests in flight that were sent although it is down
 	checkDue     chan struct{} // requests an immediate check
 }
@@ -72,6 +76,18 @@ func (o *ServerOptions) Check() error {
 func (u *upstream) before(other *upstream) bool {
 	mine, others := u.inFlight.Load()*other.weight, other.inFlight.Load()*u.weight
 	return mine < others || mine == others && u.turn.Load() < other.turn.Load()
+}
+
+// claim asks the health and the circuit of the upstream for a request. In a panic, failed
+// checks and ejections are not obeyed.
+func (u *upstream) claim(now time.Time, panics bool) (p permit, ok bool) {
+	if p, ok = u.circuit.claim(panics); !ok {
+		return p, false
+	}
+	if p.failures, ok = u.health.claim(now, panics); !ok {
+		p.end(breaker.Ignored)
+	}
+	return p, ok
 }
 
 // requestCheck requests a check without waiting for it.
