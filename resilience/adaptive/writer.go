@@ -67,7 +67,7 @@ func (w *writer) begin(status int) {
 	w.answered = true
 	w.call.start = max(w.call.start, w.body.last())
 	w.call.Answer(w.outcome(status))
-	if status == http.StatusSwitchingProtocols || isStream(w.Header()) {
+	if status == http.StatusSwitchingProtocols || IsStream(w.Header()) {
 		w.leave()
 	}
 }
@@ -106,8 +106,8 @@ func outcome(ctx context.Context, status int) Outcome {
 	return Success
 }
 
-// isStream reports whether a response may last as long as its client stays.
-func isStream(h http.Header) bool {
+// IsStream reports whether a response may last as long as its client stays.
+func IsStream(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (media == "text/event-stream" || media == "multipart/x-mixed-replace" ||
 		strings.HasPrefix(media, "application/grpc")) // also grpc-web and grpc+proto

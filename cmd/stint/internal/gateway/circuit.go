@@ -49,7 +49,7 @@ func (gr *group) guard(u *upstream) (err error) {
 func (gr *group) breakerChanged(u *upstream, c breaker.Change) {
 	switch c.To {
 	case breaker.Open:
-		gr.counts.openings.Add(1)
+		gr.metrics.Openings.Inc()
 		gr.log.Warn("circuit of an upstream is open", "upstream", u.name, "group", gr.options.Name, "reason", c.Reason.String(),
 			"failures", c.Counts.Failures, "responses", c.Counts.Calls, "for", c.OpenFor)
 	case breaker.Closed:

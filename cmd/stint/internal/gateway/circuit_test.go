@@ -44,14 +44,42 @@ func fickles(t *testing.T, n int) (all []*fickle, servers []ServerOptions) {
 // guarded is a gateway with a clock and a log.
 type guarded struct {
 	*Gateway
-	clock clock
-	log   bytes.Buffer
+	clock  clock
+	log    bytes.Buffer
+	counts map[string]*tally
 }
+
+// tally is a counter.
+type tally struct{ atomic.Int64 }
+
+func (c *tally) Inc() { c.Add(1) }
 
 func newGuarded(t *testing.T, o GroupOptions) *guarded {
 	t.Helper()
-	g := &guarded{}
-	g.Gateway = newGateway(t, Options{Groups: []GroupOptions{o}, Clock: g.clock.now, Logger: slog.New(slog.NewTextHandler(&g.log, nil))})
+	return newGuardedRoutes(t, o)
+}
+
+// newGuardedRoutes is newGuarded with routes.
+func newGuardedRoutes(t *testing.T, o GroupOptions, routes ...RouteOptions) *guarded {
+	t.Helper()
+	g := &guarded{counts: map[string]*tally{}}
+	for _, name := range []string{"openings", "ejections", "panics", "retries", "refused", "fallbacks"} {
+		g.counts[name] = &tally{}
+	}
+	g.Gateway = newGateway(t, Options{
+		Groups: []GroupOptions{o}, Routes: routes, Clock: g.clock.now, Logger: slog.New(slog.NewTextHandler(&g.log, nil)),
+		RouteMetrics: func(string) RouteMetrics {
+			m := noRouteMetrics("")
+			m.Fallbacks = g.counts["fallbacks"]
+			return m
+		},
+		GroupMetrics: func(string) GroupMetrics {
+			m := noGroupMetrics("")
+			m.Openings, m.Ejections, m.Panics = g.counts["openings"], g.counts["ejections"], g.counts["panics"]
+			m.Retries, m.RetriesRefused = g.counts["retries"], g.counts["refused"]
+			return m
+		},
+	})
 	return g
 }
 

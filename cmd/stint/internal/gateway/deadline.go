@@ -22,8 +22,17 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	if _, ok := r.Context().Deadline(); ok {
 		x.given, _ = deadline.Left(r.Header, "")
 	}
-	if gr := x.route.group; gr.options.Breaker != nil || gr.options.Ejection != nil {
+	gr := x.route.group
+	if gr.options.Breaker != nil || gr.options.Ejection != nil {
 		x.client = g.options.ClientAddr(r)
+	}
+	if gr.bulkhead != nil {
+		var err error
+		if x.slot, err = gr.bulkhead.Acquire(r.Context()); err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		defer x.slot.Release()
 	}
 	g.proxy.ServeHTTP(w, r)
 }
@@ -41,9 +50,8 @@ func (g *Gateway) expire(w http.ResponseWriter, r *http.Request) {
 	if f == nil { // there was no time left when the gateway got the request
 		f = &failure{http.StatusGatewayTimeout, codeDeadline, "The time that the client gives this request is over", 0}
 	}
-	x.restore(nil)
 	x.answered(&x.route.metrics, f.status)
-	f.write(w, x.id)
+	x.answerFailure(w, r, f)
 }
 
 // A client decides how much time its request gets. A response that fails because that was

@@ -63,7 +63,7 @@ func (gr *group) ejectorChanged(u *upstream, e *ejector, c breaker.Change) {
 	switch {
 	case c.To == breaker.Open && (e.inForce.Load() || gr.reserveEjection(o.most(len(gr.upstreams)))):
 		e.inForce.Store(true)
-		gr.counts.ejections.Add(1)
+		gr.metrics.Ejections.Inc()
 		log.Warn("upstream is ejected", "reason", c.Reason.String(), "failures", o.Failures, "for", c.OpenFor)
 	case c.To == breaker.Open:
 		log.Warn("upstream fails, but enough others are ejected", "ejected", gr.ejected.Load(), "upstreams", len(gr.upstreams))

@@ -119,8 +119,8 @@ func TestPanicUsesAllUpstreams(t *testing.T) {
 	}
 	sick := g.groups[0].upstreams[2]
 	sick.health.checked(false)
-	if got := g.served(t, upstreams); got != "...." || g.groups[0].counts.panics.Load() != 16 {
-		t.Errorf("with three of four unusable: served %s, %d in panic", got, g.groups[0].counts.panics.Load())
+	if got := g.served(t, upstreams); got != "...." || g.counts["panics"].Load() != 16 {
+		t.Errorf("with three of four unusable: served %s, %d in panic", got, g.counts["panics"].Load())
 	}
 	sick.health.checked(true)
 	if got := g.served(t, upstreams); got != "xx.." {

@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/stintdev/stint/resilience/adaptive"
+	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -23,12 +26,14 @@ type exchange struct {
 	started time.Time
 	counted bool // its answer is counted
 	route   *route
-	path    *url.URL      // the path that the group gets; nil: that of the client
-	at      *upstream     // the upstream that serves the request; nil before one is chosen
-	body    *upload       // nil without a body
-	client  netip.Addr    // set only if the group has circuits
-	given   time.Duration // the time that the client gives the request; 0: it has no deadline
-	late    *failure      // why there was no response before the deadline; nil: unknown
+	path    *url.URL       // the path that the group gets; nil: that of the client
+	at      *upstream      // the upstream that serves the request; nil before one is chosen
+	body    *upload        // nil without a body
+	used    []*upstream    // in a group with retries: the upstreams that may have got the request
+	slot    *bulkhead.Slot // in the bulkhead of the group; nil: none
+	client  netip.Addr     // set only if the group has circuits
+	given   time.Duration  // the time that the client gives the request; 0: it has no deadline
+	late    *failure       // why there was no response before the deadline; nil: unknown
 }
 
 // newExchange removes the header fields that others have written into the response, so
@@ -50,6 +55,14 @@ func (x *exchange) moveTo(u *upstream) {
 	x.at = u
 }
 
+// sentTo records that an upstream may have got the request. Only a group with retries
+// needs to know: it prefers other upstreams for the next attempt.
+func (x *exchange) sentTo(u *upstream) {
+	if x.route.group.retries != nil {
+		x.used = append(x.used, u)
+	}
+}
+
 // finish removes the request from the in-flight count of its upstream.
 func (x *exchange) finish() {
 	if x.at != nil {
@@ -64,6 +77,9 @@ func modifyResponse(res *http.Response) error {
 	x.ignoreHurried(res)
 	x.restore(res.Header)
 	x.answered(&x.route.metrics, res.StatusCode)
+	if x.slot != nil && (res.StatusCode == http.StatusSwitchingProtocols || adaptive.IsStream(res.Header)) {
+		x.slot.Release() // a stream may last as long as its client stays
+	}
 	x.route.response.apply(res.Header, nil)
 	x.answerEarly()
 	if len(res.Trailer) > 0 {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint/resilience/adaptive"
+	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
@@ -27,17 +28,24 @@ type failure struct {
 }
 
 const (
-	codeTimeout  = "UPSTREAM_TIMEOUT"
-	codeFailed   = "UPSTREAM_FAILED"
-	codeDeadline = "DEADLINE_EXCEEDED"
+	codeUnavailable = "UPSTREAM_UNAVAILABLE"
+	codeOverloaded  = "OVERLOADED"
+	codeTimeout     = "UPSTREAM_TIMEOUT"
+	codeFailed      = "UPSTREAM_FAILED"
+	codeDeadline    = "DEADLINE_EXCEEDED"
 )
 
-// write answers with the JSON form of every Stint error. Its latency says nothing about
-// the load of the upstreams, except if an upstream had its time and did not answer.
-func (f *failure) write(w http.ResponseWriter, id string) {
+// ignore keeps the answer from being taken for load: its latency says nothing about the
+// upstreams, except if one had its time and did not answer.
+func (f *failure) ignore(w http.ResponseWriter) {
 	if f.code != codeTimeout {
 		adaptive.Ignore(w)
 	}
+}
+
+// write answers with the JSON form of every Stint error.
+func (f *failure) write(w http.ResponseWriter, id string) {
+	f.ignore(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	details := map[string]any{"request_id": id}
@@ -53,8 +61,11 @@ func (f *failure) write(w http.ResponseWriter, id string) {
 // Overloaded answers that a request was not forwarded because of overload. It is an
 // [http.HandlerFunc].
 func Overloaded(w http.ResponseWriter, r *http.Request) {
-	f := &failure{http.StatusServiceUnavailable, "OVERLOADED", "There is more to do than can be done in time; nothing was sent", 1}
-	f.write(w, requestID(r.Header))
+	overloaded().write(w, requestID(r.Header))
+}
+
+func overloaded() *failure {
+	return &failure{http.StatusServiceUnavailable, codeOverloaded, "There is more to do than can be done in time; nothing was sent", 1}
 }
 
 // fail answers a request that has no response from an upstream.
@@ -67,8 +78,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.late = f // the answer is given by expire, which still has time to write it
 		return
 	}
-	x.restore(nil)
-	f.write(w, x.id)
+	x.answerFailure(w, r, f)
 }
 
 func (g *Gateway) failureOf(r *http.Request, err error) *failure {
@@ -79,8 +89,10 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 		return &failure{http.StatusGatewayTimeout, codeDeadline, "The time that the client gives this request is over", 0}
 	case errors.Is(context.Cause(r.Context()), deadline.ErrServersTime):
 		return &failure{http.StatusGatewayTimeout, codeTimeout, "The upstream did not answer in time", 0}
-	case errors.Is(err, errAllDown):
-		return &failure{http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", "No upstream can be reached; nothing was sent",
+	case errors.Is(err, bulkhead.ErrRefused):
+		return overloaded()
+	case errors.Is(err, errAllDown) && len(exchangeOf(r).used) == 0:
+		return &failure{http.StatusServiceUnavailable, codeUnavailable, "No upstream can be reached; nothing was sent",
 			wholeSeconds(exchangeOf(r).route.group.retryAfter(g.now()))}
 	case exchangeOf(r).clientStopped(err):
 		return &failure{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "The request body did not arrive in time", 0}

@@ -58,6 +58,9 @@ func New(o Options) (*Gateway, error) {
 		}
 		gr.metrics = g.options.GroupMetrics(gr.options.Name)
 		gr.handler = g.withDeadline(gr)
+		if gr.retries, err = g.newRetries(gr); err != nil {
+			return nil, err
+		}
 		g.groups = append(g.groups, gr)
 	}
 	var err error

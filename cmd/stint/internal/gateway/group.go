@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 // group is a set of upstreams that serve the same requests. Its connections, its health
@@ -17,25 +19,22 @@ type group struct {
 	upstreams []*upstream
 	wire      atomic.Pointer[transports]
 	metrics   GroupMetrics
-	handler   http.Handler // serves the group's requests within their deadline
-	turn      atomic.Int64 // virtual time: the turn that was taken last
-	ejected   atomic.Int64 // upstreams whose ejection is in force
-	counts    counts
+	handler   http.Handler       // serves the group's requests within their deadline
+	turn      atomic.Int64       // virtual time: the turn that was taken last
+	ejected   atomic.Int64       // upstreams whose ejection is in force
+	retries   http.RoundTripper  // nil: none
+	bulkhead  *bulkhead.Bulkhead // nil: none
 	now       func() time.Time
 	log       *slog.Logger
-}
-
-// counts are the numbers of events in a group so far.
-type counts struct {
-	openings  atomic.Int64 // of circuit breakers
-	ejections atomic.Int64
-	panics    atomic.Int64 // requests that were sent regardless of ejections and failed checks
 }
 
 func newGroup(o GroupOptions, of *Options) (*group, error) {
 	o = o.setDefaults()
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("gateway: group %q: %w", o.Name, err)
+	}
+	if err := o.checkShares(); err != nil {
+		return nil, err
 	}
 	gr := &group{options: o, now: of.Clock, log: of.Logger}
 	for i := range o.Servers {
@@ -50,6 +49,12 @@ func newGroup(o GroupOptions, of *Options) (*group, error) {
 	}
 	gr.wire.Store(newTransports(&gr.options))
 	o.Files.OnChange(gr.renewConnections)
+	if o.Bulkhead != nil {
+		var err error
+		if gr.bulkhead, err = bulkhead.New(*o.Bulkhead); err != nil {
+			return nil, err
+		}
+	}
 	return gr, nil
 }
 
@@ -92,6 +97,17 @@ func (gr *group) choose(now time.Time, tried []*upstream) (*upstream, permit) {
 	}
 }
 
+// chooseAnother is choose for a request that was sent to some upstreams before: it prefers
+// those that were not used.
+func (gr *group) chooseAnother(now time.Time, tried, used []*upstream) (*upstream, permit) {
+	if len(used) > 0 {
+		if u, p := gr.choose(now, slices.Concat(tried, used)); u != nil {
+			return u, p
+		}
+	}
+	return gr.choose(now, tried)
+}
+
 // leastBusy chooses among the upstreams that are usable. If fewer than PanicBelow of all
 // are, it also chooses among those that are ejected or have failed a check: the few that
 // are usable could not bear all requests and would fail next, and what ejected the others
@@ -107,7 +123,7 @@ func (gr *group) leastBusy(now time.Time, tried []*upstream) (best *upstream, pa
 	}
 	if float64(usable) < gr.options.PanicBelow*float64(len(gr.upstreams)) {
 		panics = true
-		gr.counts.panics.Add(1)
+		gr.metrics.Panics.Inc()
 		for _, u := range gr.upstreams {
 			if !u.health.pausing(now) && !u.circuit.open() {
 				best = better(best, u, tried)
@@ -166,6 +182,14 @@ func (gr *group) chooseDown(tried []*upstream) (best *upstream, p permit) {
 	}
 	best.trials.Add(-1)
 	return nil, p
+}
+
+// whyNone returns the error of a request for which chooseDown found no upstream.
+func (gr *group) whyNone() error {
+	if slices.ContainsFunc(gr.upstreams, func(u *upstream) bool { return !u.circuit.open() }) {
+		return errAllDown
+	}
+	return errAllOpen
 }
 
 // retryAfter returns the time until the first of the upstreams is tried again.

@@ -29,12 +29,25 @@ type RouteMetrics struct {
 	Seconds Histogram
 	// InFlight counts the requests in flight, streams that have begun included.
 	InFlight Gauge
+	// Fallbacks counts the answers of the fallback.
+	Fallbacks Counter
 }
 
-// GroupMetrics count the failures of the upstreams of one group: dials that failed,
-// answers that did not come in time, and connections that broke or were not HTTP before
-// an answer began.
-type GroupMetrics struct{ Connect, Timeout, Broken Counter }
+// GroupMetrics are the metrics of one group of upstreams.
+type GroupMetrics struct {
+	// Connect, Timeout and Broken count failures: dials that failed, answers that did not
+	// come in time, and connections that broke or were not HTTP before an answer began.
+	Connect, Timeout, Broken Counter
+
+	// Openings counts how often a circuit breaker has opened, and Ejections how often an
+	// upstream was ejected. Panics counts the requests for which ejections and failed
+	// checks were not obeyed.
+	Openings, Ejections, Panics Counter
+
+	// Retries counts requests sent again, and RetriesRefused those that the budget
+	// refused.
+	Retries, RetriesRefused Counter
+}
 
 type noMetric struct{}
 
@@ -44,12 +57,12 @@ func (noMetric) Observe(float64) {}
 
 func noRouteMetrics(string) RouteMetrics {
 	var n noMetric
-	return RouteMetrics{Status: [6]Counter{n, n, n, n, n, n}, Seconds: n, InFlight: n}
+	return RouteMetrics{Status: [6]Counter{n, n, n, n, n, n}, Seconds: n, InFlight: n, Fallbacks: n}
 }
 
 func noGroupMetrics(string) GroupMetrics {
 	var n noMetric
-	return GroupMetrics{n, n, n}
+	return GroupMetrics{n, n, n, n, n, n, n, n}
 }
 
 // GroupHealth is the number of upstreams of a group, and of those that are up.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/urlpath"
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 // Options configures a [Gateway]. All but Groups have useful zero values.
@@ -87,6 +89,9 @@ type RouteOptions struct {
 	// RequestHeaders changes the header of requests to the group, and ResponseHeaders that
 	// of its responses. The gateway's own answers are not changed.
 	RequestHeaders, ResponseHeaders HeaderOptions
+
+	// Fallback answers requests when no upstream does. Nil: the gateway's own answers.
+	Fallback *FallbackOptions
 }
 
 // HeaderOptions changes header fields. Neither list may have a field that belongs to one
@@ -136,9 +141,17 @@ type GroupOptions struct {
 	// PanicBelow is the share of upstreams that must be usable for health checks and
 	// ejections to be obeyed, at most 1. If fewer are usable, requests go to all that may
 	// be reached, because the others could not bear all of them. Defaults to 0.5 if
-	// Ejection is set, and to 0 if not: health checks are always obeyed while an upstream
-	// is up.
+	// Ejection is set. Without Ejection, and below 0, health checks are always obeyed
+	// while an upstream is up.
 	PanicBelow float64
+
+	// Bulkhead bounds the requests in flight to the group, and the requests that wait
+	// until one of them has ended. Further requests get 503. Streams and WebSockets do
+	// not count once they have begun. MaxWait defaults to 1 s. Nil: no bound.
+	Bulkhead *bulkhead.Options
+
+	// Retry sends requests again that have failed. Nil: every request is sent once.
+	Retry *RetryOptions
 
 	// Timeout bounds the whole of a request and its response, bodies, streams and
 	// WebSockets included. Zero: no bound.
@@ -227,8 +240,23 @@ func (o GroupOptions) setDefaults() GroupOptions {
 		b.Growth = cmp.Or(b.Growth, 2)
 		o.Breaker = &b
 	}
+	if o.Bulkhead != nil {
+		b := *o.Bulkhead
+		b.MaxWait = cmp.Or(b.MaxWait, time.Second)
+		o.Bulkhead = &b
+	}
 	o.IdleTimeout = orElse(o.IdleTimeout, 90*time.Second)
 	return o
+}
+
+func (o *GroupOptions) checkShares() error {
+	switch e := o.Ejection; {
+	case !(o.PanicBelow <= 1):
+		return fmt.Errorf("gateway: the panic share %v is out of range (use a share above 0, at most 1)", o.PanicBelow)
+	case e != nil && !(e.MaxShare > 0 && e.MaxShare <= 1):
+		return fmt.Errorf("gateway: ejection: the share %v is out of range (use a share above 0, at most 1)", e.MaxShare)
+	}
+	return nil
 }
 
 func orElse[T ~int | ~int64](v, preset T) T {

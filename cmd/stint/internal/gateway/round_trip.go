@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -16,14 +17,30 @@ import (
 // errAllDown is the error of a request that could not be sent to any upstream.
 var errAllDown = errors.New("no upstream can be reached")
 
-// roundTrip sends the request to the first upstream that accepts a connection, and to no
-// other. If no upstream is up, it tries one that is down.
+// errAllOpen is errAllDown if no upstream was tried because their circuits are open.
+var errAllOpen = fmt.Errorf("%w: the circuits of all are open", errAllDown)
+
+// roundTrip sends the request once, or again if the group has retries.
 func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
+	gr := exchangeOf(r).route.group
+	if gr.retries == nil {
+		return g.sendOnce(r)
+	}
+	r, err := replayable(r)
+	if err != nil {
+		return nil, err
+	}
+	return gr.retries.RoundTrip(r)
+}
+
+// sendOnce sends the request to the first upstream that accepts a connection, and to no
+// other. If no upstream is up, it tries one that is down.
+func (g *Gateway) sendOnce(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r)
 	gr := x.route.group
 	var tried []*upstream
 	for {
-		u, p := gr.choose(g.now(), tried)
+		u, p := gr.chooseAnother(g.now(), tried, x.used)
 		if u == nil {
 			return g.tryDown(r, gr, tried)
 		}
@@ -33,6 +50,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 		g.report(r, u, &p, a, res, err)
 		if err == nil || a.reached.Load() {
 			g.reached(u)
+			x.sentTo(u)
 			return res, err
 		}
 		if !a.dialFailed.Load() || r.Context().Err() != nil {
@@ -51,16 +69,18 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 func (g *Gateway) tryDown(r *http.Request, gr *group, tried []*upstream) (*http.Response, error) {
 	u, p := gr.chooseDown(tried)
 	if u == nil {
-		return nil, errAllDown
+		return nil, gr.whyNone()
 	}
 	defer u.trials.Add(-1)
-	exchangeOf(r).moveTo(u)
+	x := exchangeOf(r)
+	x.moveTo(u)
 	a := &attempt{}
 	res, err := a.send(r, u)
 	g.report(r, u, &p, a, res, err)
 	switch {
 	case err == nil || a.reached.Load():
 		g.reached(u)
+		x.sentTo(u)
 		u.requestCheck()
 	case a.dialFailed.Load() && r.Context().Err() == nil:
 		gr.metrics.Connect.Inc()

@@ -26,6 +26,7 @@ type route struct {
 	request  headerEdit
 	response headerEdit
 	metrics  RouteMetrics
+	fallback *FallbackOptions // nil: the gateway's own answers
 }
 
 // routes finds the route of a request.
@@ -83,7 +84,7 @@ func newRoute(o *RouteOptions, groups []*group, common *Options) (*route, error)
 		name: o.name(), host: hostname.Normalize(o.Host), prefix: cmp.Or(o.PathPrefix, "/"), group: groups[i],
 		strip: strings.TrimSuffix(o.StripPrefix, "/"), add: strings.TrimSuffix(o.AddPrefix, "/"),
 		request: edit, response: newHeaderEdit(&o.ResponseHeaders),
-		metrics: common.RouteMetrics(o.name()),
+		metrics: common.RouteMetrics(o.name()), fallback: o.Fallback,
 	}, nil
 }
 

@@ -20,7 +20,7 @@ func (o *RouteOptions) Check(form func(string) (string, error)) error {
 		return fmt.Errorf("name: is longer than %d bytes (give a shorter name)", maxName)
 	}
 	return errors.Join(o.checkHost(), checkPath("path_prefix", o.PathPrefix, form), checkPath("strip_prefix", o.StripPrefix, form),
-		checkPath("add_prefix", o.AddPrefix, form), o.checkStrip(), o.RequestHeaders.check("request_headers"), o.ResponseHeaders.check("response_headers"))
+		checkPath("add_prefix", o.AddPrefix, form), o.checkStrip(), o.RequestHeaders.check("request_headers"), o.ResponseHeaders.check("response_headers"), o.Fallback.check())
 }
 
 // Conflict says what two routes share that they must not share, or returns "". A second
