@@ -85,7 +85,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/resp":        {[]string{".", "cmd/stint/internal/decide", "internal/boundedcache", "internal/secret"}, "it reads and writes the Redis protocol; package decide makes the decisions"},
 	"api/…":                          {nil, "whoever speaks the protocol needs nothing else of ours"},
 	"cmd/stint/internal/gateway":     {[]string{"resilience/…", "internal/hostname", "internal/secret", "internal/urlpath"}, "it forwards requests; the code around it decides which ones, and what protects upstreams and clients is the packages of resilience"},
-	"cmd/stint/internal/gatewayfile": {[]string{"cmd/stint/internal/gateway", "cmd/stint/internal/yamlfile", "internal/secret", "internal/suggest", "rule"}, "it reads a file, and serves nothing; of rules it has only the way to say what is wrong in a file"},
+	"cmd/stint/internal/gatewayfile": {[]string{"cmd/stint/internal/gateway", "resilience/breaker", "resilience/bulkhead", "cmd/stint/internal/yamlfile", "internal/secret", "internal/suggest", "rule"}, "it reads a file, and serves nothing; of rules it has only the way to say what is wrong in a file"},
 	"cmd/stint/internal/yamlfile":    {nil, "it parses YAML"},
 	"cmd/stint/internal/grpcapi":     {[]string{".", "cmd/stint/internal/decide", "internal/boundedcache", "rule", "api/…", "internal/secret"}, "it reads and writes messages; package decide makes the decisions, and its caller says which clients are allowed"},
 	"cmd/stint/internal/impact":      {[]string{".", "rule"}, "it decides again what others have decided"},

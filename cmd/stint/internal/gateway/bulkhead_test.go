@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -121,16 +120,17 @@ func TestStreamsHoldNoPlace(t *testing.T) {
 
 func TestInvalidResilienceIsRefused(t *testing.T) {
 	for want, o := range map[string]GroupOptions{
-		"bulkhead: Limit: is 0; use at least 1":                                           {Bulkhead: &bulkhead.Options{}},
-		"gateway: retry: 9 attempts are out of range (use 2 to 5, the first included)":    {Retry: &RetryOptions{Attempts: 9}},
-		`gateway: retry on "timeout" is not known (use connect, reset, 502, 503 or 504)`:  {Retry: &RetryOptions{On: []string{"timeout"}}},
-		"retrybudget: Share: is 2; use a share above 0, at most 1, or NoShare":            {Retry: &RetryOptions{Budget: 2}},
-		"breaker: ConsecutiveFailures: is -1, which is below 0":                           {Ejection: &EjectionOptions{Failures: -1}},
-		"gateway: ejection: the share 2 is out of range (use a share above 0, at most 1)": {Ejection: &EjectionOptions{MaxShare: 2}},
-		"gateway: the panic share 1.5 is out of range (use a share above 0, at most 1)":   {PanicBelow: 1.5},
+		"bulkhead: limit: 0 is out of range (use 1 to 100000)":                      {Bulkhead: &bulkhead.Options{}},
+		"retry: attempts: 9 is out of range (use 2 to 5)":                           {Retry: &RetryOptions{Attempts: 9}},
+		`retry: on: "timeout" is not known (use connect, reset, 502, 503 or 504)`:   {Retry: &RetryOptions{On: []string{"timeout"}}},
+		"retry: budget: 2 is out of range (use a share above 0, at most 1)":         {Retry: &RetryOptions{Budget: 2}},
+		"ejection: failures: -1 is out of range (use 1 to 1000000)":                 {Ejection: &EjectionOptions{Failures: -1}},
+		"ejection: max_share: 2 is out of range (use a share above 0, at most 1)":   {Ejection: &EjectionOptions{MaxShare: 2}},
+		"panic_below: 1.5 is out of range (use a share above 0, at most 1, or off)": {PanicBelow: 1.5},
 	} {
+		want, o := want, o
 		o.Servers = servers(urlOf(t, "http://127.0.0.1:1"))
-		if _, err := New(Options{Groups: []GroupOptions{o}}); err == nil || fmt.Sprint(err) != want {
+		if _, err := New(Options{Groups: []GroupOptions{o}}); err == nil || err.Error() != `gateway: group "default": `+want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

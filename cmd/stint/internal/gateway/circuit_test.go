@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,6 +49,7 @@ type guarded struct {
 	clock  clock
 	log    bytes.Buffer
 	counts map[string]*tally
+	addrs  []netip.Addr // of clients that share no place in any table of witnesses
 }
 
 // tally is a counter.
@@ -87,12 +90,33 @@ func newGuardedRoutes(t *testing.T, o GroupOptions, routes ...RouteOptions) *gua
 func (g *guarded) ask(t *testing.T, client int, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(bounded(t), http.MethodGet, "/", http.NoBody)
-	r.RemoteAddr = fmt.Sprintf("10.0.%d.%d:1234", client/256, client%256)
+	r.RemoteAddr = netip.AddrPortFrom(g.client(client), 1234).String()
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	g.ServeHTTP(w, r)
 	return w
+}
+
+// client returns the address of a client.
+func (g *guarded) client(number int) netip.Addr {
+	next := netip.MustParseAddr("10.0.0.1")
+	if n := len(g.addrs); n > 0 {
+		next = g.addrs[n-1].Next()
+	}
+	for ; len(g.addrs) <= number; next = next.Next() {
+		if !g.collides(next) {
+			g.addrs = append(g.addrs, next)
+		}
+	}
+	return g.addrs[number]
+}
+
+func (g *guarded) collides(addr netip.Addr) bool {
+	return slices.ContainsFunc(g.groups[0].upstreams, func(u *upstream) bool {
+		w := u.circuit.witnesses
+		return w != nil && slices.ContainsFunc(g.addrs, func(a netip.Addr) bool { return w.place(a) == w.place(addr) })
+	})
 }
 
 func TestCircuitOpensWhenAShareOfRequestsFails(t *testing.T) {

@@ -16,7 +16,7 @@ func (g *guarded) served(t *testing.T, upstreams []*fickle) string {
 		before[i] = u.asked.Load()
 	}
 	for client := range 4 * len(upstreams) {
-		g.ask(t, 1000+client)
+		g.ask(t, 100+client)
 	}
 	var got strings.Builder
 	for i, u := range upstreams {

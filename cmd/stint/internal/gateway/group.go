@@ -33,9 +33,6 @@ func newGroup(o GroupOptions, of *Options) (*group, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("gateway: group %q: %w", o.Name, err)
 	}
-	if err := o.checkShares(); err != nil {
-		return nil, err
-	}
 	gr := &group{options: o, now: of.Clock, log: of.Logger}
 	for i := range o.Servers {
 		if err := o.Servers[i].Check(); err != nil {
@@ -71,7 +68,7 @@ func (o *GroupOptions) Check() error {
 	case (o.TLS != nil || o.Files != nil) && !slices.ContainsFunc(o.Servers, func(s ServerOptions) bool { return s.URL != nil && s.URL.Scheme == "https" }):
 		return errors.New("tls: no server has an https URL (write https://, or remove tls)")
 	}
-	return nil
+	return o.checkResilience()
 }
 
 // renewConnections has later requests dial new connections, with the certificates that are

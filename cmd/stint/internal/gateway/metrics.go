@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 // Counter counts events.
@@ -65,10 +67,17 @@ func noGroupMetrics(string) GroupMetrics {
 	return GroupMetrics{n, n, n, n, n, n, n, n}
 }
 
-// GroupHealth is the number of upstreams of a group, and of those that are up.
+// GroupHealth is the state of a group of upstreams.
 type GroupHealth struct {
-	Name    string
-	Up, All int
+	Name string
+
+	// Up, Down, Ejected and Open are the numbers of upstreams that get requests, cannot be
+	// reached or fail their checks, are ejected, and have an open circuit. Each upstream
+	// counts once, under the last of these that applies.
+	Up, Down, Ejected, Open int
+
+	// Bulkhead is the usage of the bulkhead. Its Limit is 0 if the group has none.
+	Bulkhead bulkhead.Usage
 }
 
 // Health returns the health of the upstreams of each group.
@@ -76,9 +85,16 @@ func (g *Gateway) Health() []GroupHealth {
 	all := make([]GroupHealth, 0, len(g.groups))
 	now := g.now()
 	for _, gr := range g.groups {
-		one := GroupHealth{Name: gr.options.Name, All: len(gr.upstreams)}
+		one := GroupHealth{Name: gr.options.Name, Bulkhead: gr.bulkhead.Usage()}
 		for _, u := range gr.upstreams {
-			if u.health.usable(now) {
+			switch {
+			case u.circuit.open():
+				one.Open++
+			case u.circuit.ejector.excludes():
+				one.Ejected++
+			case !u.health.usable(now):
+				one.Down++
+			default:
 				one.Up++
 			}
 		}

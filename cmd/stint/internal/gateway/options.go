@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -247,16 +246,6 @@ func (o GroupOptions) setDefaults() GroupOptions {
 	}
 	o.IdleTimeout = orElse(o.IdleTimeout, 90*time.Second)
 	return o
-}
-
-func (o *GroupOptions) checkShares() error {
-	switch e := o.Ejection; {
-	case !(o.PanicBelow <= 1):
-		return fmt.Errorf("gateway: the panic share %v is out of range (use a share above 0, at most 1)", o.PanicBelow)
-	case e != nil && !(e.MaxShare > 0 && e.MaxShare <= 1):
-		return fmt.Errorf("gateway: ejection: the share %v is out of range (use a share above 0, at most 1)", e.MaxShare)
-	}
-	return nil
 }
 
 func orElse[T ~int | ~int64](v, preset T) T {

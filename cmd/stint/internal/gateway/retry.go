@@ -63,7 +63,7 @@ func newRetryCauses(on []string) (c retryCauses, err error) {
 		case "502", "503", "504":
 			c.statuses = append(c.statuses, http.StatusBadGateway+int(cause[2]-'2'))
 		default:
-			return c, fmt.Errorf("gateway: retry on %.20q is not known (use connect, reset, 502, 503 or 504)", cause)
+			return c, fmt.Errorf("retry: on: %.20q is not known (use connect, reset, 502, 503 or 504)", cause)
 		}
 	}
 	return c, nil
@@ -79,16 +79,12 @@ func (g *Gateway) newRetries(gr *group) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	attempts := cmp.Or(o.Attempts, 2)
-	if attempts < 2 || attempts > maxAttempts {
-		return nil, fmt.Errorf("gateway: retry: %d attempts are out of range (use 2 to %d, the first included)", attempts, maxAttempts)
-	}
 	budget, err := retrybudget.New(retrybudget.Options{Share: o.Budget, Clock: gr.now})
 	if err != nil {
 		return nil, err
 	}
 	policy, err := retry.New(retry.Options{
-		Attempts: attempts, Base: retryWait, Cap: retryMaxWait, MaxRetryAfter: retryMaxAfter, Budget: budget, Observe: gr.observeRetry,
+		Attempts: cmp.Or(o.Attempts, 2), Base: retryWait, Cap: retryMaxWait, MaxRetryAfter: retryMaxAfter, Budget: budget, Observe: gr.observeRetry,
 	})
 	if err != nil {
 		return nil, err

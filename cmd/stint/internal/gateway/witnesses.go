@@ -37,10 +37,14 @@ func newWitnesses() *witnesses { return &witnesses{seed: maphash.MakeSeed()} }
 
 // counts reports whether a response to the client counts.
 func (w *witnesses) counts(client netip.Addr, now time.Time) bool {
+	place := &w.latest[w.place(client)]
+	last, at := place.Load(), now.UnixNano()
+	return (last == 0 || at-last >= int64(witnessEvery)) && place.CompareAndSwap(last, at)
+}
+
+func (w *witnesses) place(client netip.Addr) int {
 	if client.Is6() {
 		client = netip.PrefixFrom(client, 64).Masked().Addr()
 	}
-	place := &w.latest[maphash.Comparable(w.seed, client)%uint64(len(w.latest))]
-	last, at := place.Load(), now.UnixNano()
-	return (last == 0 || at-last >= int64(witnessEvery)) && place.CompareAndSwap(last, at)
+	return int(maphash.Comparable(w.seed, client) % uint64(len(w.latest)))
 }

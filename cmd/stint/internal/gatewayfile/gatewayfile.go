@@ -44,12 +44,13 @@ func readGroups(r *reader, n *yaml.Node, s *Settings) {
 	r.pairs(n, "upstreams", func(key, value *yaml.Node) {
 		g := gateway.GroupOptions{Name: key.Value}
 		r.groups[g.Name] = key
+		var at map[string]*yaml.Node
 		if value.Kind == yaml.ScalarNode || value.Kind == yaml.SequenceNode {
 			readServers(r, value, &g) // short for {servers: …}
 		} else {
-			readFields(r, value, fmt.Sprintf("the upstream %.40q", g.Name), groupFields, &g)
+			at = readFields(r, value, fmt.Sprintf("the upstream %.40q", g.Name), groupFields, &g)
 		}
-		r.check(key, g.Check())
+		r.checkEach(key, at, g.Check())
 		s.Groups = append(s.Groups, g)
 	})
 }
@@ -66,7 +67,13 @@ var groupFields = map[string]field[gateway.GroupOptions]{
 			"interval": func(r *reader, n *yaml.Node, g *gateway.GroupOptions) { g.HealthInterval = r.duration(n, "interval") },
 		}, g)
 	},
-	"tls": readTLS,
+	"tls":         readTLS,
+	"timeouts":    readTimeouts,
+	"breaker":     readBreaker,
+	"ejection":    readEjection,
+	"panic_below": readPanicBelow,
+	"bulkhead":    readBulkhead,
+	"retry":       readRetry,
 }
 
 func readServers(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
@@ -130,6 +137,7 @@ var routeFields = map[string]field[gateway.RouteOptions]{
 	"add_prefix":       func(r *reader, n *yaml.Node, o *gateway.RouteOptions) { o.AddPrefix = r.text(n, "add_prefix") },
 	"request_headers":  func(r *reader, n *yaml.Node, o *gateway.RouteOptions) { readHeaders(r, n, &o.RequestHeaders) },
 	"response_headers": func(r *reader, n *yaml.Node, o *gateway.RouteOptions) { readHeaders(r, n, &o.ResponseHeaders) },
+	"fallback":         readFallback,
 }
 
 func readHeaders(r *reader, n *yaml.Node, o *gateway.HeaderOptions) {

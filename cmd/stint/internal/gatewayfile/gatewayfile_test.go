@@ -106,7 +106,7 @@ func TestEveryMistakeHasItsPlaceAndItsMend(t *testing.T) {
 		"host policy":      {"upstreams: {api: {servers: http://a, host: server}}\n", "gateway.yaml:1:44: host: \"server\" is not known (use one of auto, client, upstream)"},
 		"health path":      {"upstreams: {api: {servers: http://a, health: {path: healthz}}}\n", "gateway.yaml:1:13: health path \"healthz\" is not a path (write it like /healthz)"},
 		"interval":         {"upstreams: {api: {servers: http://a, health: {interval: 2}}}\n", "gateway.yaml:1:57: interval: \"2\" is not a duration above 0 (write it as 500ms or 2s)"},
-		"tls without":      {"upstreams: {api: {servers: http://a, tls: {server_name: b}}}\n", "gateway.yaml:1:13: tls: no server has an https URL (write https://, or remove tls)"},
+		"tls without":      {"upstreams: {api: {servers: http://a, tls: {server_name: b}}}\n", "gateway.yaml:1:43: tls: no server has an https URL (write https://, or remove tls)"},
 		"tls file":         {"upstreams: {api: {servers: https://a, tls: {ca: /none.pem}}}\n", "gateway.yaml:1:44: upstreams.api.tls.ca: open /none.pem: no such file or directory (name files in PEM form"},
 		"half a pair":      {"upstreams: {api: {servers: https://a, tls: {cert: /a}}}\n", "gateway.yaml:1:44: upstreams.api.tls.cert and upstreams.api.tls.key: only one of them is given"},
 		"skip verify":      {"upstreams: {api: {servers: https://a, tls: {skip_verify: true}}}\n", "gateway.yaml:1:45: tls has no key \"skip_verify\" (use one of ca, cert, key, server_name)"},

@@ -148,6 +148,20 @@ func (r *reader) duration(n *yaml.Node, what string) time.Duration {
 	return d
 }
 
+// share reads a share above 0, at most 1, as a percentage or a number.
+func (r *reader) share(n *yaml.Node, what string) float64 {
+	text := r.text(n, what)
+	number, percent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if percent {
+		share /= 100
+	}
+	if text != "" && (err != nil || !(share > 0 && share <= 1)) {
+		r.mistake(n, fmt.Sprintf("%s: %.40q is not a share above 0, at most 1", what, text), "write it as 50% or 0.5")
+	}
+	return share
+}
+
 // positive reads a whole number above 0.
 func (r *reader) positive(n *yaml.Node, what string) int {
 	text := r.text(n, what)

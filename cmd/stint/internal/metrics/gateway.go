@@ -28,9 +28,19 @@ func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups fu
 		Help: "Requests in flight through the gateway, by route, streams that have begun included."}, []string{"route"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_upstream_failures_total",
 		Help: "Failures of upstreams before an answer began, by group and kind: connect, timeout or broken."}, []string{"upstream", "kind"})
-	m.registry.MustRegister(requests, seconds, inFlight, failures)
+	fallbacks := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_fallbacks_total",
+		Help: "Requests that the fallback of their route answered, because no upstream did."}, []string{"route"})
+	openings := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_circuit_openings_total",
+		Help: "How often the circuit breaker of a server has opened, by group."}, []string{"upstream"})
+	ejections := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_ejections_total",
+		Help: "How often a server was ejected, by group."}, []string{"upstream"})
+	panics := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_panics_total",
+		Help: "Choices of a server for which too few were usable, so that ejections and failed checks were not obeyed, by group."}, []string{"upstream"})
+	retries := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_retries_total",
+		Help: "Requests that were to be sent again, by group and result: sent, or budget where the budget refused."}, []string{"upstream", "result"})
+	m.registry.MustRegister(requests, seconds, inFlight, failures, fallbacks, openings, ejections, panics, retries)
 	return func(route string) gateway.RouteMetrics {
-			r := gateway.RouteMetrics{Seconds: seconds.WithLabelValues(route), InFlight: inFlight.WithLabelValues(route)}
+			r := gateway.RouteMetrics{Seconds: seconds.WithLabelValues(route), InFlight: inFlight.WithLabelValues(route), Fallbacks: fallbacks.WithLabelValues(route)}
 			for class, status := range statusClasses {
 				r.Status[class] = requests.WithLabelValues(route, status)
 			}
@@ -40,17 +50,36 @@ func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups fu
 				Connect: failures.WithLabelValues(group, "connect"),
 				Timeout: failures.WithLabelValues(group, "timeout"),
 				Broken:  failures.WithLabelValues(group, "broken"),
+
+				Openings: openings.WithLabelValues(group), Ejections: ejections.WithLabelValues(group), Panics: panics.WithLabelValues(group),
+				Retries: retries.WithLabelValues(group, "sent"), RetriesRefused: retries.WithLabelValues(group, "budget"),
 			}
 		}
 }
 
-// ReadGateway shows how many upstreams are up and down.
+// ReadGateway shows the states of upstreams and the places of their bulkheads.
 func (m *Metrics) ReadGateway(g *gateway.Gateway) {
-	desc := prometheus.NewDesc("stint_gateway_upstream_servers", "Servers of a group of upstreams, by state: up or down.", []string{"upstream", "state"}, nil)
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, append([]string{"upstream"}, labels...), nil)
+	}
+	servers := desc("stint_gateway_upstream_servers", "Servers of a group of upstreams, by state: up, down, ejected, or open (its circuit).", "state")
+	inUse := desc("stint_gateway_bulkhead_in_flight", "Requests that hold a place in the bulkhead of a group.")
+	waiting := desc("stint_gateway_bulkhead_waiting", "Requests that wait for a place in the bulkhead of a group.")
+	refused := desc("stint_gateway_bulkhead_refused_total", "Requests that the bulkhead of a group refused, by reason: full (the queue too) or waited (for too long).", "reason")
 	m.registry.MustRegister(collector(func(s *scrape) {
+		gauge := func(d *prometheus.Desc, v int, labels ...string) {
+			s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+		}
 		for _, group := range g.Health() {
-			s.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(group.Up), group.Name, "up")
-			s.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(group.All-group.Up), group.Name, "down")
+			for state, n := range map[string]int{"up": group.Up, "down": group.Down, "ejected": group.Ejected, "open": group.Open} {
+				gauge(servers, n, group.Name, state)
+			}
+			if u := group.Bulkhead; u.Limit > 0 {
+				gauge(inUse, u.InUse, group.Name)
+				gauge(waiting, u.Waiting, group.Name)
+				s.to <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(u.Full), group.Name, "full")
+				s.to <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(u.Waited), group.Name, "waited")
+			}
 		}
 	}))
 }

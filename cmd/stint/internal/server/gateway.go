@@ -61,6 +61,8 @@ func (s *Server) gatewayOptions() gateway.Options {
 	o.Identifies = s.identifiesClient
 	o.PathForm, o.Trusted, o.Logger = s.config.PathEncoding.Form, s.config.TrustedProxies, s.log
 	o.RouteMetrics, o.GroupMetrics = s.metrics.Gateway()
+	clients := s.config.identity().Clients
+	o.ClientAddr = clients.Addr
 	return o
 }
 
