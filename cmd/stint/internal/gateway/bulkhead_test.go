@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func at(ctx context.Context, g http.Handler, path string, header ...string) *htt
 // until waits for a condition.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !holds(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
@@ -128,7 +129,6 @@ func TestInvalidResilienceIsRefused(t *testing.T) {
 		"ejection: max_share: 2 is out of range (use a share above 0, at most 1)":   {Ejection: &EjectionOptions{MaxShare: 2}},
 		"panic_below: 1.5 is out of range (use a share above 0, at most 1, or off)": {PanicBelow: 1.5},
 	} {
-		want, o := want, o
 		o.Servers = servers(urlOf(t, "http://127.0.0.1:1"))
 		if _, err := New(Options{Groups: []GroupOptions{o}}); err == nil || err.Error() != `gateway: group "default": `+want {
 			t.Errorf("got %v, want %s", err, want)

@@ -85,10 +85,10 @@ func (c *circuit) claim(bypass bool) (p permit, ok bool) {
 	if c.witnesses == nil {
 		return p, true
 	}
-	p.probe = isProbing(c.breaker) || c.ejector != nil && isProbing(c.ejector.breaker)
-	if p.ejection, ok = c.ejector.begin(bypass); !ok {
+	if p.ejection, p.probe, ok = c.ejector.begin(bypass); !ok {
 		return p, false
 	}
+	p.probe = p.probe || isProbing(c.breaker)
 	if p.breaker, ok = c.breaker.Begin(); !ok {
 		p.ejection.Ignore()
 	}

@@ -49,6 +49,7 @@ type guarded struct {
 	clock  clock
 	log    bytes.Buffer
 	counts map[string]*tally
+	from   int          // the first client of served
 	addrs  []netip.Addr // of clients that share no place in any table of witnesses
 }
 
@@ -142,7 +143,7 @@ func TestCircuitOpensWhenAShareOfRequestsFails(t *testing.T) {
 		t.Errorf("logged %s", log)
 	}
 	g.clock.advance(2 * time.Second)
-	if w := g.ask(t, 0); w.Code != http.StatusBadGateway { // the probe
+	if w := g.ask(t, 5); w.Code != http.StatusBadGateway { // the probe
 		t.Errorf("the probe: got %d", w.Code)
 	}
 	if w := g.ask(t, 1); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "4" {
@@ -192,6 +193,39 @@ func TestOneClientOpensNoCircuit(t *testing.T) {
 				g.clock.advance(50 * time.Millisecond)
 			}
 		})
+	}
+}
+
+// A circuit that others have opened is closed by others, too: a client whose requests fail
+// by its own choice cannot keep it open.
+func TestOneClientKeepsNoCircuitOpen(t *testing.T) {
+	upstreams, servers := fickles(t, 1)
+	u := upstreams[0]
+	g := newGuarded(t, GroupOptions{Servers: servers, Breaker: &breaker.Options{MinimumCalls: 4}})
+	u.status.Store(http.StatusInternalServerError)
+	for client := range 4 {
+		g.ask(t, client)
+	}
+	const attacker = 9
+	g.clock.advance(time.Second)
+	g.ask(t, attacker) // the failed probe opens the circuit for two seconds
+	if w := g.ask(t, 1); w.Code != http.StatusServiceUnavailable {
+		t.Fatalf("after a failed probe: got %d", w.Code)
+	}
+	g.clock.advance(2 * time.Second)
+	for range 5 {
+		if w := g.ask(t, attacker); w.Code != http.StatusInternalServerError {
+			t.Errorf("another probe of the same client: got %d", w.Code)
+		}
+	}
+	u.status.Store(http.StatusOK)
+	for client := range 3 {
+		if w := g.ask(t, client); w.Code != http.StatusOK {
+			t.Errorf("client %d: got %d", client, w.Code)
+		}
+	}
+	if s := g.groups[0].upstreams[0].circuit.breaker.State(); s != breaker.Closed {
+		t.Errorf("the circuit is %v", s)
 	}
 }
 

@@ -92,14 +92,15 @@ func (e *ejector) retryAfter() time.Duration {
 	return e.breaker.RetryAfter()
 }
 
-// begin asks the breaker for a request. A refusal counts only if the ejection is in force
-// and not bypassed.
-func (e *ejector) begin(bypass bool) (c breaker.Call, ok bool) {
+// begin asks the breaker for a request, and reports whether it is a probe. A refusal
+// counts only if the ejection is in force and not bypassed.
+func (e *ejector) begin(bypass bool) (c breaker.Call, probe, ok bool) {
 	if e == nil {
-		return c, true
+		return c, false, true
 	}
+	probe = isProbing(e.breaker)
 	if c, ok = e.breaker.Begin(); ok {
-		return c, true
+		return c, probe, true
 	}
-	return breaker.Call{}, bypass || !e.inForce.Load()
+	return breaker.Call{}, false, bypass || !e.inForce.Load()
 }

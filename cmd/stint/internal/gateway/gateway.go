@@ -6,14 +6,19 @@
 // headers and idle connections, but not whole requests or responses, because streams have
 // no end.
 //
+// It applies the packages of resilience to the upstreams: deadlines, circuit breakers,
+// bulkheads and retries. No single client can turn them against an upstream (see
+// [GroupOptions]).
+//
 // It promises:
 //
 //   - Bodies are never buffered whole. WebSocket, server-sent events, HTTP/2 with trailers
 //     (gRPC) and informational responses pass through. A client that leaves cancels the
 //     request at the upstream.
 //   - A request is sent at most once, except for what [http.Transport] itself repeats: a
-//     GET, HEAD, OPTIONS or TRACE without a body whose idle connection had died. Another
-//     upstream is tried only if nothing was sent.
+//     GET, HEAD, OPTIONS or TRACE without a body whose idle connection had died, and for
+//     what the [RetryOptions] of a group allow. Otherwise another upstream is tried only
+//     if nothing was sent.
 //   - An answer of 503 means that nothing was sent, so that a retry is safe; 502 and 504
 //     mean that the upstream may have acted.
 //   - X-Forwarded-For, -Proto and -Host describe the connection to the upstream. Values

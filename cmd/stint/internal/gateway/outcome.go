@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
+	"time"
 
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/deadline"
@@ -16,10 +18,22 @@ func (g *Gateway) report(r *http.Request, u *upstream, p *permit, a *attempt, re
 	}
 	x := exchangeOf(r)
 	o, certain := x.outcome(r, a, res, err)
-	if o != breaker.Ignored && !certain && !p.probe && !u.circuit.witnesses.counts(x.client, g.now()) {
+	if o != breaker.Ignored && !certain && !u.circuit.believes(x.client, p.probe, o, g.now()) {
 		o = breaker.Ignored
 	}
 	p.end(o)
+}
+
+// believes reports whether an outcome counts that may be due to the client. A probe that
+// succeeds always does. One that fails counts once for a client: if its next probe fails
+// too, another request may probe at once. The client alone cannot keep a circuit open that
+// others would close.
+func (c *circuit) believes(client netip.Addr, probe bool, o breaker.Outcome, now time.Time) bool {
+	if !probe {
+		return c.witnesses.counts(client, now)
+	}
+	place := int64(c.witnesses.place(client)) + 1
+	return o == breaker.Success || c.witnesses.failedProbe.Swap(place) != place
 }
 
 // outcome returns what an attempt shows about its upstream. It is certain if it cannot be

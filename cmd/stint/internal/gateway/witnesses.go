@@ -27,8 +27,9 @@ import (
 // The trade-off: failures are noticed later the fewer clients there are. Clients behind a
 // proxy that is not trusted are one.
 type witnesses struct {
-	seed   maphash.Seed
-	latest [1024]atomic.Int64 // for the clients of a place: when a response last counted, in Unix nanoseconds
+	seed        maphash.Seed
+	failedProbe atomic.Int64       // 1 + the place of the client whose probe failed last; 0: none
+	latest      [1024]atomic.Int64 // for the clients of a place: when a response last counted, in Unix nanoseconds
 }
 
 const witnessEvery = time.Second

@@ -3,11 +3,14 @@ package gatewayfile
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -81,6 +84,45 @@ func TestTheDocumentedFileIsRead(t *testing.T) {
 	}
 }
 
+// The documented settings of upstreams that fail are their defaults, so far as they have
+// any.
+func TestTheDocumentedDefaultsAreTheDefaults(t *testing.T) {
+	document, err := os.ReadFile("../../../../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(document), "## Upstreams that fail")
+	_, text, _ = strings.Cut(text, "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	s, err := Read(write(t, text), rule.PathDecode.Form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Groups[0]
+	wantBreaker := breaker.Options{FailureRatio: 0.5, MinimumCalls: 20, Window: 10 * time.Second, OpenFor: time.Second, MaxOpenFor: time.Minute}
+	if !reflect.DeepEqual(*g.Breaker, wantBreaker) || g.DialTimeout != 5*time.Second || g.TLSHandshakeTimeout != 5*time.Second || g.IdleTimeout != 90*time.Second {
+		t.Errorf("%+v %+v", g, g.Breaker)
+	}
+	wantEjection := gateway.EjectionOptions{Failures: 5, For: 10 * time.Second, MaxFor: 5 * time.Minute, MaxShare: 0.5}
+	if *g.Ejection != wantEjection || g.PanicBelow != 0.5 || *g.Bulkhead != (bulkhead.Options{Limit: 200, Queue: 100, MaxWait: time.Second}) {
+		t.Errorf("%+v %v %+v", g.Ejection, g.PanicBelow, g.Bulkhead)
+	}
+	if g.Retry.Attempts != 2 || len(g.Retry.On) != 5 || g.Retry.Budget != 0.1 || s.Routes[0].Fallback.Headers["Content-Type"] != "application/json" {
+		t.Errorf("%+v %+v", g.Retry, s.Routes[0].Fallback)
+	}
+	if _, err := gateway.New(gateway.Options{Groups: s.Groups, Routes: s.Routes}); err != nil {
+		t.Error(err)
+	}
+	const bare = "upstreams: {api: {servers: http://a, breaker: {}, ejection: {}, panic_below: off, retry: {}, timeouts: {whole: 2m}}}"
+	s, err = Read(write(t, bare), rule.PathDecode.Form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := s.Groups[0]; g.Breaker == nil || g.Ejection == nil || g.Retry == nil || g.PanicBelow >= 0 || g.Timeout != 2*time.Minute {
+		t.Errorf("%+v", g)
+	}
+}
+
 func TestOneGroupNeedsNoRoute(t *testing.T) {
 	s, err := Read(write(t, "upstreams: {api: http://10.0.0.1:9000}"), rule.PathDecode.Form)
 	if err != nil || len(s.Routes) != 0 || s.Groups[0].Name != "api" {
@@ -120,6 +162,17 @@ func TestEveryMistakeHasItsPlaceAndItsMend(t *testing.T) {
 		"strip":            {groups + "- {upstream: api, path_prefix: /v1, strip_prefix: /v1}\n", "gateway.yaml:3:51: strip_prefix: paths of the route may not begin with /v1/ (write path_prefix: /v1/, or longer)"},
 		"header":           {groups + "- {upstream: api, request_headers: {set: {Authorization: x}}}\n", "gateway.yaml:3:36: request_headers: Authorization identifies the client"},
 		"empty header":     {groups + "- {upstream: api, request_headers: {set: {X-Plan: }}}\n", "gateway.yaml:3:51: X-Plan has no value (give it one value, or remove it)"},
+		"breaker key":      {"upstreams: {api: {servers: http://a, breaker: {ratio: 1}}}\n", "gateway.yaml:1:48: breaker has no key \"ratio\" (use one of failure_ratio, max_open_for"},
+		"share":            {"upstreams: {api: {servers: http://a, breaker: {failure_ratio: 50}}}\n", "gateway.yaml:1:63: failure_ratio: \"50\" is not a share above 0, at most 1 (write it as 50% or 0.5)"},
+		"window":           {"upstreams: {api: {servers: http://a, breaker: {window: 2h}}}\n", "gateway.yaml:1:47: breaker: window: 2h0m0s is out of range (use 1s to 1h0m0s)"},
+		"timeouts":         {"upstreams: {api: {servers: http://a, timeouts: {connect: 1h, whole: 48h}}}\n", "gateway.yaml:1:48: timeouts: whole: 48h0m0s is out of range (use 1ms to 24h0m0s)"},
+		"ejection times":   {"upstreams: {api: {servers: http://a, ejection: {for: 1m, max_for: 30s}}}\n", "gateway.yaml:1:48: ejection: max_for: 30s is less than for, 1m0s"},
+		"panic":            {"upstreams: {api: {servers: http://a, panic_below: never}}\n", "panic_below: \"never\" is not a share"},
+		"no limit":         {"upstreams: {api: {servers: http://a, bulkhead: {queue: 10}}}\n", "gateway.yaml:1:48: bulkhead has no limit (write limit: and how many"},
+		"retry on":         {"upstreams: {api: {servers: http://a, retry: {on: [500]}}}\n", "gateway.yaml:1:45: retry: on: \"500\" is not known (use connect, reset, 502, 503 or 504)"},
+		"attempts":         {"upstreams: {api: {servers: http://a, retry: {attempts: 1}}}\n", "gateway.yaml:1:45: retry: attempts: 1 is out of range (use 2 to 5)"},
+		"fallback":         {groups + "- {upstream: api, fallback: {body: sorry}}\n", "gateway.yaml:3:29: fallback: status 0 is out of range (use 200 to 599)"},
+		"fallback header":  {groups + "- {upstream: api, fallback: {status: 200, headers: {Authorization: x}}}\n", "gateway.yaml:3:29: fallback: Authorization identifies the client"},
 		"second key":       {groups + "- {upstream: api, host: a, host: b}\n", "gateway.yaml:3:28: a route has the key \"host\" a second time (remove it, or the one in line 3)"},
 		"merge":            {groups + "- {<<: {host: a}, upstream: api}\n", "gateway.yaml:3:4: a key is not text (write key: value)"},
 		"all, not one":     {groups + "- {upstream: api, host: a b}\n- {upstream: api, path_prefix: b}\n", "\n"},
