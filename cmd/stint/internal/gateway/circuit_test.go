@@ -9,11 +9,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 // fickle is an upstream that answers with a status that the test sets.
@@ -315,5 +317,53 @@ func TestWitnesses(t *testing.T) {
 	}
 	if counted > len(w.latest) {
 		t.Errorf("%d responses of a flood of clients count in one second, want at most %d", counted, len(w.latest))
+	}
+}
+
+// However requests end, no place, probe or count is lost.
+func TestManyRequestsWithEverything(t *testing.T) {
+	upstreams, servers := fickles(t, 3)
+	g := newGuarded(t, GroupOptions{
+		Servers: servers, Breaker: &breaker.Options{MinimumCalls: 4}, Ejection: &EjectionOptions{Failures: 2},
+		Bulkhead: &bulkhead.Options{Limit: 4, Queue: 8, MaxWait: 50 * time.Millisecond}, Retry: &RetryOptions{Budget: 1},
+	})
+	front := serve(t, http1, g)
+	statuses := []int64{http.StatusOK, http.StatusServiceUnavailable, http.StatusInternalServerError}
+	var group sync.WaitGroup
+	for worker := range 8 {
+		client := clientOf(t, http1, front)
+		group.Go(func() {
+			for i := range 50 {
+				upstreams[(worker+i)%3].status.Store(statuses[i/10%3])
+				g.clock.advance(100 * time.Millisecond)
+				r, _ := http.NewRequestWithContext(bounded(t), http.MethodGet, front.URL, http.NoBody)
+				if i%5 == 0 {
+					r.Header.Set("X-Deadline-Ms", "1")
+				}
+				if res, err := client.Do(r); err == nil {
+					_ = res.Body.Close()
+				}
+			}
+		})
+	}
+	group.Wait()
+	gr := g.groups[0]
+	until(t, "all places are free", func() bool { return gr.bulkhead.Usage().InUse == 0 && gr.bulkhead.Usage().Waiting == 0 })
+	for _, u := range upstreams {
+		u.status.Store(http.StatusOK)
+	}
+	for range 10 { // more than every open period
+		g.clock.advance(time.Hour)
+		for client := range 6 {
+			g.ask(t, client)
+		}
+	}
+	if got := g.served(t, upstreams); got != "..." || gr.ejected.Load() != 0 {
+		t.Errorf("served %s, %d ejected", got, gr.ejected.Load())
+	}
+	for _, u := range gr.upstreams {
+		if n := u.inFlight.Load() + u.trials.Load(); n != 0 || u.circuit.breaker.State() != breaker.Closed {
+			t.Errorf("%s: %d in flight, circuit %v", u.name, n, u.circuit.breaker.State())
+		}
 	}
 }
