@@ -3,6 +3,7 @@ package deadline
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -85,5 +86,40 @@ func TestCauseTellsWhoseTimeIsOver(t *testing.T) {
 				})).ServeHTTP(httptest.NewRecorder(), r)
 			})
 		})
+	}
+}
+
+// extended is a body that gives every read a deadline of its own.
+type extended struct {
+	io.Reader
+	conn *http.ResponseController
+}
+
+func (b *extended) Read(p []byte) (int, error) {
+	_ = b.conn.SetReadDeadline(time.Now().Add(time.Hour))
+	return b.Reader.Read(p)
+}
+
+// The deadline ends a read that has a deadline of its own.
+func TestDeadlineEndsReadsThatWereExtended(t *testing.T) {
+	s := httptest.NewServer(Middleware{}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, &extended{r.Body, http.NewResponseController(w)})
+	})))
+	defer s.Close()
+	part, rest := io.Pipe()
+	defer rest.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(rest, "the first part") }()
+	r.Header.Set(DefaultHeader, "50")
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("got %d", resp.StatusCode)
 	}
 }

@@ -3,6 +3,7 @@ package deadline
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -113,12 +114,12 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	end, _ := ctx.Deadline() // the deadline of an outer context may be earlier
 	conn := http.NewResponseController(w)
 	bound(conn, r, end)
+	if r.ContentLength != 0 {
+		defer endReads(ctx, conn)()
+	}
 	answer := &writer{ResponseWriter: w}
 	next.ServeHTTP(answer, r.WithContext(ctx))
 	if !answer.begun && !time.Now().Before(end) {
-		if r.ContentLength != 0 { // a wrapper of the body may have moved the deadline of reads
-			_ = conn.SetReadDeadline(time.Now())
-		}
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 		forget(w.Header())
 		m.Expired.ServeHTTP(w, r)
@@ -135,6 +136,33 @@ func bound(conn *http.ResponseController, r *http.Request, end time.Time) {
 	}
 	if sooner(end, write) {
 		_ = conn.SetWriteDeadline(end.Add(2 * grace))
+	}
+}
+
+// endReads ends the reads of a body after the deadline, until stop is called. A wrapper of
+// the body that gives every read a deadline of its own replaces the one that bound has
+// set. The client of net/http then waits for such a read before it returns, so that the
+// answer would wait for a client that has stopped sending.
+func endReads(ctx context.Context, conn *http.ResponseController) (stop func()) {
+	returned, ended := make(chan struct{}), make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		next := time.NewTicker(grace)
+		defer next.Stop()
+		for errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			select {
+			case <-returned:
+				return
+			case <-next.C:
+				_ = conn.SetReadDeadline(time.Now())
+			}
+		}
+	})
+	return func() {
+		close(returned)
+		if !cancel() {
+			<-ended // the connection may serve another request afterwards
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/stintdev/stint/resilience/deadline"
 )
 
 // headerEdit removes fields of a header and sets others. The zero value does nothing.
@@ -101,5 +103,9 @@ func ofConnection(name string) bool {
 }
 
 func ofGateway(name string) bool {
-	return name == requestIDHeader || name == "Traceparent" || name == "Tracestate"
+	switch name {
+	case requestIDHeader, "Traceparent", "Tracestate", deadline.DefaultHeader, "Grpc-Timeout", "X-Envoy-Expected-Rq-Timeout-Ms":
+		return true
+	}
+	return false
 }

@@ -67,7 +67,7 @@ func TestTheGatewaysOwnAnswersKeepTheirHeaders(t *testing.T) {
 func TestHeadersThatARouteMustNotChange(t *testing.T) {
 	for _, name := range []string{
 		"Connection", "keep-alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Authorization", "HTTP2-Settings", "Content-Length", "Expect", "Sec-WebSocket-Key",
-		"Host", "X-Request-ID", "Traceparent", "X-RateLimit-Limit", "RateLimit", "RateLimit-Policy",
+		"Host", "X-Request-ID", "Traceparent", "X-Deadline-Ms", "grpc-timeout", "X-Envoy-Expected-Rq-Timeout-Ms", "X-RateLimit-Limit", "RateLimit", "RateLimit-Policy",
 		"Authorization", "Cookie", "X-API-Key", "X_Api_Key", "Forwarded", "X-Forwarded-For", "X-Forwarded-User", "X-Real-IP", "X-Original-URI",
 		"", "a b", "X-Plan:", "é",
 	} {

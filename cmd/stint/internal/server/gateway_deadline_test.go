@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -48,5 +51,41 @@ func TestGatewayDecidesWhateverTheDeadline(t *testing.T) {
 	}
 	if got := s.get("gateway", "/v1/orders", "X-API-Key", "other", "X-Deadline-Ms", "20000"); got.status != http.StatusOK {
 		t.Errorf("with enough time: got %d %s", got.status, got.body)
+	}
+}
+
+// The bounds on slow clients around the gateway do not outlast the client's own deadline.
+func TestGatewayObeysTheDeadlineOfASlowClient(t *testing.T) {
+	silent := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}
+	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: upstreamOf(t, silent)})
+	for name, request := range map[string]string{
+		"withoutABody":   "GET / HTTP/1.1\r\nHost: a\r\nX-Deadline-Ms: 100\r\n\r\n",
+		"inTheBody":      "POST / HTTP/1.1\r\nHost: a\r\nX-Deadline-Ms: 100\r\nContent-Length: 100\r\n\r\nfour",
+		"inAChunkedBody": "POST / HTTP/1.1\r\nHost: a\r\nGrpc-Timeout: 100m\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Addr("gateway").String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(patience / 6))
+			began := time.Now()
+			if _, err := io.WriteString(conn, request); err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body, _ := io.ReadAll(res.Body)
+			if took := time.Since(began); res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "DEADLINE_EXCEEDED") || took > patience/4 {
+				t.Errorf("got %d %s after %v", res.StatusCode, body, took)
+			}
+		})
 	}
 }
