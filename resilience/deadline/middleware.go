@@ -105,8 +105,9 @@ func (e *expiredError) Unwrap() error { return context.DeadlineExceeded }
 // grace is how much later than the context reads end, and writes than reads. The context
 // ends first, so that a handler has time to send its response, even one that was blocked
 // in a read. Over HTTP/2 the deadline of writes ends the whole stream, whether or not
-// anything is written.
-const grace = 20 * time.Millisecond
+// anything is written: a shorter grace would end streams of a busy server that is about to
+// answer, a longer one keeps blocked handlers.
+const grace = 50 * time.Millisecond
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration, cause error) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), left, cause)
