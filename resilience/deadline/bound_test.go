@@ -52,13 +52,13 @@ func TestLeastTimeBoundsReadsAndWrites(t *testing.T) {
 		value       string
 		read, write time.Duration
 	}{
-		{"theCallersTime", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 5 * s}, Middleware{}.Wrap, "1000", s + grace, s + 2*grace},
+		{"theCallersTime", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 5 * s}, Middleware{}.Wrap, "1000", s + grace, s + writeGrace},
 		{"theServersTimes", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 5 * s}, Middleware{}.Wrap, "86400000", 3 * s, 5 * s},
 		{"theServersTimesOfHuge", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 5 * s}, Middleware{}.Wrap, strings.Repeat("9", 30), 3 * s, 5 * s},
-		{"oneOfEach", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 5 * s}, Middleware{}.Wrap, "4000", 3 * s, 4*s + 2*grace},
+		{"oneOfEach", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 5 * s}, Middleware{}.Wrap, "4000", 3 * s, 4*s + writeGrace},
 		{"theServersWithinTheGrace", &http.Server{ReadTimeout: 3 * s, WriteTimeout: 3 * s}, Middleware{}.Wrap, "2990", 3 * s, 3 * s},
-		{"noneOfTheServer", &http.Server{ReadTimeout: Off}, Middleware{}.Wrap, "4000", 4*s + grace, 4*s + 2*grace},
-		{"theOuterMiddlewares", &http.Server{}, twice, "4000", s + grace, s + 2*grace},
+		{"noneOfTheServer", &http.Server{ReadTimeout: Off}, Middleware{}.Wrap, "4000", 4*s + grace, 4*s + writeGrace},
+		{"theOuterMiddlewares", &http.Server{}, twice, "4000", s + grace, s + writeGrace},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -102,12 +102,15 @@ func (e *expiredError) Error() string { return e.text }
 func (e *expiredError) Timeout() bool { return true }
 func (e *expiredError) Unwrap() error { return context.DeadlineExceeded }
 
-// grace is how much later than the context reads end, and writes than reads. The context
-// ends first, so that a handler has time to send its response, even one that was blocked
-// in a read. Over HTTP/2 the deadline of writes ends the whole stream, whether or not
-// anything is written: a shorter grace would end streams of a busy server that is about to
-// answer, a longer one keeps blocked handlers.
-const grace = 50 * time.Millisecond
+// grace is how much later than the context reads end, and writeGrace how much later writes
+// do. The context ends first, so that a handler has time to send its response, even one
+// that was blocked in a read. Over HTTP/2 the deadline of writes ends the whole stream,
+// whether or not anything is written: if it came too soon, a busy server that is about to
+// answer would reset the stream instead.
+const (
+	grace      = 20 * time.Millisecond
+	writeGrace = 250 * time.Millisecond
+)
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration, cause error) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), left, cause)
@@ -136,7 +139,7 @@ func bound(conn *http.ResponseController, r *http.Request, end time.Time) {
 		_ = conn.SetReadDeadline(end.Add(grace))
 	}
 	if sooner(end, write) {
-		_ = conn.SetWriteDeadline(end.Add(2 * grace))
+		_ = conn.SetWriteDeadline(end.Add(writeGrace))
 	}
 }
 
@@ -177,7 +180,7 @@ func serverTimeouts(ctx context.Context) (read, write time.Duration) {
 // sooner reports whether a deadline comes before a timeout of the server, which began a
 // moment ago.
 func sooner(end time.Time, timeout time.Duration) bool {
-	return timeout <= 0 || time.Until(end) < timeout-2*grace
+	return timeout <= 0 || time.Until(end) < timeout-writeGrace
 }
 
 // forget removes the headers of a response that the handler did not send.

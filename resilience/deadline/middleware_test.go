@@ -210,7 +210,7 @@ func TestStuckWriteEnds(t *testing.T) {
 			time.Sleep(time.Minute)
 			resp.Body.Close()
 		})
-		if took := <-ended; took != time.Second+2*grace {
+		if took := <-ended; took != time.Second+writeGrace {
 			t.Errorf("wrote for %v", took)
 		}
 	})

@@ -37,10 +37,22 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	g.proxy.ServeHTTP(w, r)
 }
 
-// expired reports whether the deadline of a request is over.
-func expired(r *http.Request) bool {
-	cause := context.Cause(r.Context())
-	return errors.Is(cause, deadline.ErrCallersTime) || errors.Is(cause, deadline.ErrServersTime)
+// overdue returns whose time is over, deadline.ErrCallersTime or deadline.ErrServersTime,
+// or nil while there is time. A busy server may end the read of a body, and cancel the
+// request because of that, before the context notices its deadline.
+func (x *exchange) overdue(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, deadline.ErrCallersTime) || errors.Is(cause, deadline.ErrServersTime) {
+		return cause
+	}
+	end, ok := ctx.Deadline()
+	if !ok || time.Now().Before(end) {
+		return nil
+	}
+	if timeout := x.route.group.options.Timeout; x.given > 0 && (timeout == 0 || x.given <= timeout) {
+		return deadline.ErrCallersTime
+	}
+	return deadline.ErrServersTime
 }
 
 // expire answers a request whose deadline is over before its response began.

@@ -74,7 +74,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := g.failureOf(r, err)
 	x.failed(r, f, err)
 	g.logFailure(r, x, f, err)
-	if expired(r) {
+	if x.overdue(r.Context()) != nil {
 		x.late = f // the answer is given by expire, which still has time to write it
 		return
 	}
@@ -84,10 +84,11 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 	var tooLarge *http.MaxBytesError
 	var network net.Error
+	overdue := exchangeOf(r).overdue(r.Context())
 	switch {
-	case errors.Is(context.Cause(r.Context()), deadline.ErrCallersTime), errors.Is(err, deadline.ErrRefused):
+	case errors.Is(overdue, deadline.ErrCallersTime), errors.Is(err, deadline.ErrRefused):
 		return &failure{http.StatusGatewayTimeout, codeDeadline, "The time that the client gives this request is over", 0}
-	case errors.Is(context.Cause(r.Context()), deadline.ErrServersTime):
+	case overdue != nil:
 		return &failure{http.StatusGatewayTimeout, codeTimeout, "The upstream did not answer in time", 0}
 	case errors.Is(err, bulkhead.ErrRefused):
 		return overloaded()

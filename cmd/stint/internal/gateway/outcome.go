@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -39,7 +38,6 @@ func (c *circuit) believes(client netip.Addr, probe bool, o breaker.Outcome, now
 // outcome returns what an attempt shows about its upstream. It is certain if it cannot be
 // due to the request, and so to the client: the upstream could not be reached.
 func (x *exchange) outcome(r *http.Request, a *attempt, res *http.Response, err error) (o breaker.Outcome, certain bool) {
-	cause := context.Cause(r.Context())
 	switch {
 	case err == nil && !failedStatus(res.StatusCode):
 		return breaker.Success, false
@@ -47,7 +45,7 @@ func (x *exchange) outcome(r *http.Request, a *attempt, res *http.Response, err 
 		return breaker.Ignored, false
 	case err == nil:
 		return breaker.Failure, false
-	case cause != nil && !errors.Is(cause, deadline.ErrServersTime): // the client left, or its time is over
+	case r.Context().Err() != nil && !errors.Is(x.overdue(r.Context()), deadline.ErrServersTime): // the client left, or its time is over
 		return breaker.Ignored, false
 	case errors.Is(err, deadline.ErrRefused), x.clientStopped(err), x.body.malformed(), tooLarge(err):
 		return breaker.Ignored, false
