@@ -24,6 +24,9 @@ type Decision struct {
 	// and not because the limit is used up. RetryAfter is then the remaining time
 	// of the punishment.
 	Penalty PenaltyKind
+	// Repeated says that the decision was made for an earlier call with the same
+	// [Once], and that this call charged nothing. The durations count from At.
+	Repeated bool
 	// Limit is the largest cost that an idle key could be allowed at once.
 	Limit int64
 	// Remaining is how many more requests of cost 1, with the same

@@ -22,6 +22,7 @@ const (
 	CodeTimeout                 // the deadline passed before the answer, so the outcome is unknown; or see KindWait
 	CodeCanceled                // the caller gave up
 	CodeExhausted               // a bound of the store was reached
+	CodeConflict                // the group's Once has the ID of another group
 )
 
 // Kind is finer than [Code]: one word of a small set, such as "readonly". Its text is
@@ -34,6 +35,10 @@ const (
 	// that callers bring is used up. Nothing was charged. All other limits are
 	// decided normally.
 	KindCallerBudget Kind = "caller_budget"
+	// KindOnceBudget is a group with a [Once] that was refused because the store has no
+	// room to remember it. Nothing was charged. All groups without a Once are decided
+	// normally.
+	KindOnceBudget Kind = "once_budget"
 	// KindCorrupt is a key whose value is not a state, and KindWrongType one whose
 	// value has another type. Only claims on that key fail.
 	KindCorrupt   Kind = "corrupt"
@@ -68,7 +73,7 @@ type Error struct {
 	Err     error  // the cause; may be nil
 
 	// RetryAfter is how long until the same call may succeed. A wait of a limiter
-	// that would pass the deadline has it. 0: unknown.
+	// that would pass the deadline has it, and so has KindOnceBudget. 0: unknown.
 	RetryAfter time.Duration
 }
 
@@ -126,7 +131,7 @@ func (c Code) String() string { return nameOf("code", codeNames[:], c) }
 // Error returns the name of the code.
 func (c Code) Error() string { return c.String() }
 
-var codeNames = [...]string{"internal", "invalid", "unavailable", "timeout", "canceled", "exhausted"}
+var codeNames = [...]string{"internal", "invalid", "unavailable", "timeout", "canceled", "exhausted", "conflict"}
 
 // nameOf returns the name of a value of a type, such as "code(9)" for a value
 // without one.

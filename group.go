@@ -15,6 +15,9 @@ type Group struct {
 
 	// Dry decides the group and its shadows, and charges nothing.
 	Dry bool
+
+	// Once, if not nil, lets the caller repeat the group without a second charge.
+	Once *Once
 }
 
 // The parts of a group are the group itself and its shadows. The decisions and

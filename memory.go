@@ -30,6 +30,12 @@ type MemoryOptions struct {
 	// new key is refused with CodeExhausted.
 	CallerKeys int
 
+	// OnceBytes bounds the memory for groups that may be repeated (see [Once]), in
+	// bytes. A group takes 208 bytes and 96 for each claim. When the room is full,
+	// the store refuses new groups with a Once, with CodeExhausted, until old ones
+	// are 60 seconds old. 0 or less means DefaultOnceBytes.
+	OnceBytes int
+
 	// Clock returns the time of decisions, which the store rounds down to a
 	// microsecond. It must be safe for concurrent use. Nil is the system's
 	// clock, which the store reads at less cost than time.Now and never
@@ -66,6 +72,7 @@ type MemoryStats struct {
 	Full      bool   // the bound has been reached at least once
 
 	Callers CallerStats
+	Once    OnceStats
 }
 
 // CallerStats are the counts of a [Memory] store for the limits that callers
@@ -76,6 +83,13 @@ type CallerStats struct {
 	Evictions uint64 // states evicted although they were not idle
 	Refused   uint64 // charges refused, because no state could be evicted
 	Full      bool   // the bound has been reached at least once
+}
+
+// OnceStats are the counts of a store for groups that may be repeated (see [Once]).
+type OnceStats struct {
+	Remembered int    // groups that are remembered now, including expired ones that are not yet reclaimed
+	Bytes      int    // of memory that they take
+	Refused    uint64 // groups refused, because there was no room to remember them
 }
 
 // Memory is a [Store] in the memory of this process. It is exact, and no other
@@ -97,6 +111,8 @@ type Memory struct {
 	opening    sync.Mutex             // held while callers is made
 	callerKeys int
 	keepAll    bool
+
+	once onceTable
 }
 
 // NewMemory returns an empty store. All options are valid, so there is no error. A
@@ -109,7 +125,11 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.CallerKeys <= 0 {
 		o.CallerKeys = max(1, o.MaxKeys/2)
 	}
+	if o.OnceBytes <= 0 {
+		o.OnceBytes = DefaultOnceBytes
+	}
 	m := &Memory{secrets: newSecrets(), callerKeys: o.CallerKeys, keepAll: o.KeepAll}
+	m.once.budget = o.OnceBytes
 	m.clock.Init(clock.Options{Given: o.Clock, Processor: o.ProcessorClock, OnFallback: o.OnClockFallback})
 	m.init(o.MaxKeys, o.KeepAll)
 	return m
@@ -122,7 +142,7 @@ func (m *Memory) Stats() MemoryStats {
 		return MemoryStats{}
 	}
 	t := m.table.Stats()
-	s := MemoryStats{Keys: t.Keys, Limits: m.limits.size(), Evictions: t.Evictions, Unstored: t.Unstored, Full: t.Full}
+	s := MemoryStats{Keys: t.Keys, Limits: m.limits.size(), Evictions: t.Evictions, Unstored: t.Unstored, Full: t.Full, Once: m.once.stats()}
 	if c := m.callers.Load(); c != nil {
 		t = c.table.Stats()
 		s.Callers = CallerStats{Keys: t.Keys, Limits: c.limits.size(), Evictions: t.Evictions, Refused: t.Unstored, Full: t.Full}
@@ -139,6 +159,7 @@ func (m *Memory) Close() error {
 		return nil
 	}
 	m.table.Clear()
+	m.once.clear()
 	if c := m.callers.Load(); c != nil {
 		c.table.Clear()
 	}

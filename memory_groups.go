@@ -106,7 +106,7 @@ func (g *groupCall) run(b *batch, from, to int) {
 	first := 0
 	for i := from; i < to; i++ {
 		group := &g.groups[i]
-		admitted, err := g.decide(b, group.Claims, first, !group.Dry)
+		admitted, err := g.decideLeader(b, group, first)
 		if err != nil {
 			g.fail(err, b.out[first:first+len(group.Claims)])
 		}

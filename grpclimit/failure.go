@@ -41,7 +41,7 @@ func ErrorStatus(err error) *status.Status {
 		return ended(err)
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeExhausted:
 		return withDetails(status.New(codes.Unavailable, unavailable), retryInfo(storeRetry)...)
-	case stint.CodeInternal: // INTERNAL, below
+	case stint.CodeInternal, stint.CodeConflict: // INTERNAL, below; requests that are limited have no ids
 	}
 	return status.New(codes.Internal, unchecked)
 }

@@ -12,7 +12,7 @@ import (
 type class uint8
 
 const (
-	classCaller   class = iota // the claim is invalid: says nothing of the store
+	classCaller   class = iota // the caller's mistake, or a budget of callers: says nothing of the store
 	classRule                  // the rule's own requirement failed: says nothing of other calls
 	classCanceled              // the caller gave up: only the duration counts
 	classAnswered              // the store answered, possibly with an error
@@ -32,7 +32,7 @@ func classify(ctx context.Context, err error) class {
 		return classifyUnknown(ctx, err)
 	}
 	switch e.Code {
-	case stint.CodeInvalid:
+	case stint.CodeInvalid, stint.CodeConflict:
 		return classCaller
 	case stint.CodeCanceled:
 		return classCanceled
@@ -48,11 +48,11 @@ func classify(ctx context.Context, err error) class {
 	return classAnswered
 }
 
-// classifyExhausted returns classCaller if limits that callers bring have used up
-// their budget in the store. Deciding those claims without the store would lift
-// that bound.
+// classifyExhausted returns classCaller if callers have used up a budget of the store:
+// that of the limits that they bring, or that of their request ids. Deciding those claims
+// without the store would lift the bound.
 func classifyExhausted(e *stint.Error) class {
-	if e.Kind == stint.KindCallerBudget {
+	if e.Kind == stint.KindCallerBudget || e.Kind == stint.KindOnceBudget {
 		return classCaller
 	}
 	return classAnswered

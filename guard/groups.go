@@ -195,7 +195,7 @@ func (gc *groupCall) answer() error {
 			}
 			errs.Set(at, gc.groups, o.err)
 			if part == 0 {
-				charge = charge && o.err == nil && admits(o.claims, decisions)
+				charge = charge && o.err == nil && admits(o.claims, decisions) && !repeated(decisions)
 			}
 			at++
 		}
@@ -204,11 +204,12 @@ func (gc *groupCall) answer() error {
 }
 
 // settle brings the local state up to date with the store's answer for a part. charge is
-// false for a shadow whose group is denied.
+// false for a shadow whose group is denied. A repeated decision says nothing new: it was
+// charged by an earlier call, and is as old as that.
 func (gc *groupCall) settle(claims []stint.Claim, decisions []stint.Decision, charge bool) {
 	asked, admitted := false, false
 	for i := range claims {
-		if !gc.guard.settles(&claims[i]) {
+		if decisions[i].Repeated || !gc.guard.settles(&claims[i]) {
 			continue
 		}
 		if !asked { // few claims need it
@@ -216,6 +217,16 @@ func (gc *groupCall) settle(claims []stint.Claim, decisions []stint.Decision, ch
 		}
 		gc.guard.settle(&claims[i], &decisions[i], admitted && decisions[i].Allowed)
 	}
+}
+
+// repeated reports whether the store has remembered the decisions of a group.
+func repeated(decisions []stint.Decision) bool {
+	for i := range decisions {
+		if !decisions[i].Repeated {
+			return false
+		}
+	}
+	return len(decisions) > 0
 }
 
 func admits(claims []stint.Claim, decisions []stint.Decision) bool {

@@ -273,7 +273,7 @@ func errorRefusal(err error) refusal {
 		body.status, body.code, body.message = http.StatusBadRequest, codeInvalid, coded.Error()
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
 		body.status, body.code, body.message = http.StatusServiceUnavailable, codeUnavailable, "The limit cannot be checked at the moment"
-	case stint.CodeInternal: // 500, as set above
+	case stint.CodeInternal, stint.CodeConflict: // 500, as set above; requests that are limited have no ids
 	}
 	return body
 }

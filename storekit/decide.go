@@ -45,6 +45,10 @@ func Keys(groups []stint.Group) []string {
 //
 // A value holds the states of all limits of a key, and grows with their number. A store
 // for limits that callers bring ([stint.Spec.FromCaller]) should bound that number.
+//
+// A group that may be repeated ([stint.Once]) is remembered in the value of the key of its
+// first claim: at most 256 groups in one value. The same ID with another first key is
+// another request.
 func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out []stint.Decision) (changes []Change, err error) {
 	if err := CheckOut(groups, out); err != nil {
 		return nil, err
@@ -54,10 +58,17 @@ func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out [
 	var failed Errors
 	part := 0
 	for i := range groups {
-		charge := !groups[i].Dry
-		for j := range groups[i].Parts() {
-			claims := groups[i].Part(j)
-			admitted, err := d.decide(claims, out[:len(claims)], charge)
+		g := &groups[i]
+		charge := !g.Dry
+		for j := range g.Parts() {
+			claims := g.Part(j)
+			var admitted bool
+			var err error
+			if j == 0 && g.Repeatable() {
+				admitted, err = d.decideOnce(g, out[:len(claims)])
+			} else {
+				admitted, err = d.decide(claims, out[:len(claims)], charge)
+			}
 			failed.Set(part, groups, err)
 			if j == 0 {
 				charge = charge && admitted
@@ -104,13 +115,16 @@ func (d *decider) decide(claims []stint.Claim, out []stint.Decision, charge bool
 }
 
 // state returns the state of a claim.
-func (d *decider) state(c *stint.Claim) (*state, error) {
-	it := d.items[c.Key]
+func (d *decider) state(c *stint.Claim) (*state, error) { return d.item(c.Key).state(c) }
+
+// item returns the item of a key.
+func (d *decider) item(key string) *item {
+	it := d.items[key]
 	if it == nil {
-		it = decodeItem(d.values[c.Key])
-		d.items[c.Key], d.keys = it, append(d.keys, c.Key)
+		it = decodeItem(d.values[key])
+		d.items[key], d.keys = it, append(d.keys, key)
 	}
-	return it.state(c)
+	return it
 }
 
 // changes returns the values that differ from those that were loaded.

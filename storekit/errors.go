@@ -3,8 +3,10 @@ package storekit
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/groupcall"
 )
 
 // Ended returns the error of a call whose context has ended. sent says that a server may
@@ -19,4 +21,18 @@ func Ended(ctx context.Context, sent bool) *stint.Error {
 		e.Code, e.Kind, e.Mend = stint.CodeTimeout, "timeout", "check whether the server is overloaded, or allow more time"
 	}
 	return e
+}
+
+// OnceConflict returns the error of a group whose [stint.Once] has the ID of another group
+// that the store remembers.
+func OnceConflict() *stint.Error {
+	problem, mend := groupcall.OnceConflict()
+	return &stint.Error{Code: stint.CodeConflict, Problem: problem, Mend: mend}
+}
+
+// OnceBudget returns the error of a group whose [stint.Once] the store has no room to
+// remember. wait is the time until there may be room.
+func OnceBudget(wait time.Duration) *stint.Error {
+	problem, mend := groupcall.OnceBudget()
+	return &stint.Error{Code: stint.CodeExhausted, Kind: stint.KindOnceBudget, Problem: problem, Mend: mend, RetryAfter: wait}
 }

@@ -18,6 +18,7 @@ import (
 type item struct {
 	states  []*state
 	corrupt []byte // the value, if it is no item
+	grown   bool   // it remembers one group more than the value
 }
 
 const itemVersion = 1
@@ -41,6 +42,7 @@ func decodeItem(value []byte) *item {
 // encode returns the value, when it expires, and whether it differs from the one that was
 // decoded. It is nil if it has no states.
 func (it *item) encode(now int64) (value []byte, expires int64, changed bool) {
+	changed = it.grown
 	for _, s := range it.states {
 		data, until, differs := s.encode()
 		changed = changed || differs
@@ -65,10 +67,8 @@ func appendText[T string | []byte](to []byte, text T) []byte {
 // state returns the state of a claim.
 func (it *item) state(c *stint.Claim) (*state, error) {
 	scope := ScopeOf(c.Limit).String()
-	for _, s := range it.states {
-		if s.scope == scope {
-			return s, s.load(c)
-		}
+	if s := it.find(scope); s != nil {
+		return s, s.load(c)
 	}
 	s := &state{scope: scope}
 	if it.corrupt != nil {
@@ -76,6 +76,16 @@ func (it *item) state(c *stint.Claim) (*state, error) {
 	}
 	it.states = append(it.states, s)
 	return s, s.load(c)
+}
+
+// find returns the state of a scope, or nil.
+func (it *item) find(scope string) *state {
+	for _, s := range it.states {
+		if s.scope == scope {
+			return s
+		}
+	}
+	return nil
 }
 
 func errCorrupt(size int) error {

@@ -1,4 +1,4 @@
-package storetest_test
+package storetest
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
-	"github.com/stintdev/stint/storetest"
 )
 
 // byteStore keeps encoded states in a map, like a store in front of a server, and
@@ -20,11 +19,12 @@ type byteStore struct {
 	clock func() time.Time
 	mu    sync.Mutex
 	bytes map[string][]byte
+	calls rememberedCalls
 }
 
 func TestEncodedStatesObeyTheLaws(t *testing.T) {
-	storetest.Suite{Keeps: true, Open: func(_ *testing.T, clock func() time.Time) stint.Store {
-		return &byteStore{clock: clock, bytes: map[string][]byte{}}
+	Suite{Keeps: true, Open: func(_ *testing.T, clock func() time.Time) stint.Store {
+		return &byteStore{clock: clock, bytes: map[string][]byte{}, calls: rememberedCalls{}}
 	}}.Run(t)
 }
 
@@ -50,11 +50,19 @@ func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []st
 		for part := range g.Parts() {
 			claims := g.Part(part)
 			err := stint.ValidateClaims(claims)
+			var before []stint.Decision
+			if part == 0 && err == nil {
+				before, err = b.calls.recall(g, now)
+			}
 			admitted := false
-			if failed.Set(at, groups, err); err != nil {
+			switch failed.Set(at, groups, err); {
+			case err != nil || before != nil:
 				clear(out[:len(claims)])
-			} else {
-				admitted = b.take(claims, now, charge, out[:len(claims)])
+				copy(out, before)
+			default:
+				if admitted = b.take(claims, now, charge, out[:len(claims)]); part == 0 {
+					b.calls.remember(g, out[:len(claims)], now)
+				}
 			}
 			if part == 0 {
 				charge = charge && admitted

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,14 +19,15 @@ type modelStore struct {
 	forgets bool // the store may lose any state at any time
 	mu      sync.Mutex
 	model   *oracle.Model
+	calls   rememberedCalls
 }
 
 func openModel(_ *testing.T, clock func() time.Time) stint.Store {
-	return &modelStore{clock: clock, model: oracle.New()}
+	return &modelStore{clock: clock, model: oracle.New(), calls: rememberedCalls{}}
 }
 
 func openForgetful(_ *testing.T, clock func() time.Time) stint.Store {
-	return &modelStore{clock: clock, forgets: true, model: oracle.New()}
+	return &modelStore{clock: clock, forgets: true, model: oracle.New(), calls: rememberedCalls{}}
 }
 
 func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -43,9 +45,15 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 	}
 	at, failed := 0, storekit.Errors{}
 	for _, g := range groups {
+		before, err := s.calls.recall(&g, s.clock().UnixMicro())
+		if before != nil {
+			g.Dry = true // its shadows are decided, and not charged
+		}
 		right := storekit.MapClaims([]stint.Group{g}, func(*stint.Claim) {})[0]
 		for part := range g.Parts() {
-			err := validate(g.Part(part))
+			if part > 0 || err == nil {
+				err = validate(g.Part(part))
+			}
 			failed.Set(at+part, groups, err)
 			switch {
 			case err == nil:
@@ -61,10 +69,49 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 			clear(own)
 			decisions = decisions[copy(own, decisions[:len(right.Part(part))]):]
 			out = out[len(own):]
+			if part == 0 {
+				copy(own, before)
+				s.calls.remember(&g, own, s.clock().UnixMicro())
+			}
 		}
 		at += g.Parts()
 	}
 	return failed.Err()
+}
+
+// rememberedCalls remembers groups by the ID of their Once.
+type rememberedCalls map[string]rememberedCall
+
+// recall returns the decisions of an earlier call of the group, or nil if there was none.
+func (r rememberedCalls) recall(g *stint.Group, now int64) ([]stint.Decision, error) {
+	if !g.Repeatable() {
+		return nil, nil
+	}
+	if err := g.Once.Validate(); err != nil {
+		return nil, err
+	}
+	if err := validate(g.Claims); err != nil {
+		return nil, err
+	}
+	c, known := r[g.Once.ID]
+	switch {
+	case !known || !c.alive(now):
+		return nil, nil
+	case c.group.Digest() != g.Digest():
+		return nil, storekit.OnceConflict()
+	}
+	again := slices.Clone(c.decisions)
+	for i := range again {
+		again[i].Repeated = true
+	}
+	return again, nil
+}
+
+// remember remembers the group if it is admitted.
+func (r rememberedCalls) remember(g *stint.Group, decisions []stint.Decision, now int64) {
+	if g.Repeatable() && decisions[0] != (stint.Decision{}) && !decisions[0].Repeated && admitted(g.Claims, decisions) {
+		r[g.Once.ID] = rememberedCall{*g, slices.Clone(decisions), now}
+	}
 }
 
 func validate(claims []stint.Claim) error {

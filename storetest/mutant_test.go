@@ -109,6 +109,11 @@ func mutants() []mutant {
 		{"charges dry groups", "6 dry,6 shadows,8", func(right stint.Store, _ func() time.Time) stint.Store { return &wet{right} }},
 		{"fails a group for its shadow", "a wrong shadow", func(right stint.Store, _ func() time.Time) stint.Store { return &joint{right} }},
 		{"fails a call for one wrong group", "one wrong,a wrong shadow", func(right stint.Store, _ func() time.Time) stint.Store { return &strict{right} }},
+		{"ignores ids", "9 repeats,9 concurrent,9 denials,9 shadows,9 repeated,9 wrong", naming(func(*stint.Once) *stint.Once { return nil })},
+		{"ignores bodies", "9 repeats", naming(func(o *stint.Once) *stint.Once { return &stint.Once{ID: o.ID} })},
+		{"remembers denials", "9 denials", func(right stint.Store, _ func() time.Time) stint.Store {
+			return &stubborn{right, map[string]bool{}}
+		}},
 		{"takes any claim", "wrong claims", func(right stint.Store, _ func() time.Time) stint.Store { return &careless{right} }},
 	}
 }

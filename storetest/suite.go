@@ -20,6 +20,8 @@
 //     it, and a dry group charges nothing.
 //  7. A refund returns at most what was charged.
 //  8. Every field of every decision equals that of an exact model.
+//  9. A group with a [stint.Once] is charged once, however often it is repeated
+//     within 60 seconds.
 //
 // The decisions of a store that passes match the definitions, to the
 // microsecond and in every field. The suite shrinks a failing property to a
@@ -105,6 +107,12 @@ func laws() []law {
 		{"6 groups of many and of none", largeGroups},
 		{"7 refund", refund},
 		{"8 same everywhere", sameEverywhere},
+		{"9 repeats charge once", repeatsChargeOnce},
+		{"9 concurrent repeats charge once", concurrentRepeats},
+		{"9 denials are not remembered", denialsAreNotRemembered},
+		{"9 shadows of repeats", shadowsOfRepeats},
+		{"9 repeated refunds", repeatedRefundsRefundOnce},
+		{"9 wrong ids", wrongIDs},
 		{"batch equals single takes", batchEqualsSingles},
 		{"forget drops the state", forgetDrops},
 		{"extra takes what there is", extraTakesWhatThereIs},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -265,4 +266,42 @@ type careless struct{ stint.Store }
 func (s *careless) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	d, _ := s.Store.Take(ctx, c)
 	return d, nil
+}
+
+// renaming changes the Once of each group.
+type renaming struct {
+	stint.Store
+
+	change func(*stint.Once) *stint.Once
+}
+
+func naming(change func(*stint.Once) *stint.Once) func(stint.Store, func() time.Time) stint.Store {
+	return func(right stint.Store, _ func() time.Time) stint.Store { return &renaming{right, change} }
+}
+
+func (s *renaming) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	groups = slices.Clone(groups)
+	for i := range groups {
+		if groups[i].Once != nil {
+			groups[i].Once = s.change(groups[i].Once)
+		}
+	}
+	return s.Store.TakeGroups(ctx, groups, out)
+}
+
+// stubborn denies a group again whose ID it has denied.
+type stubborn struct {
+	stint.Store
+
+	denied map[string]bool
+}
+
+func (s *stubborn) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	err := s.Store.TakeGroups(ctx, groups, out)
+	if once := groups[0].Once; once != nil && err == nil {
+		if s.denied[once.ID] = s.denied[once.ID] || !out[0].Allowed; s.denied[once.ID] {
+			out[0].Allowed = false
+		}
+	}
+	return err
 }

@@ -19,7 +19,7 @@ import (
 const Every = 10 * time.Second
 
 // codes is the number of kinds of failure; unknown ones count as the first.
-const codes = int(stint.CodeExhausted) + 1
+const codes = int(stint.CodeConflict) + 1
 
 // Log logs failures. It is safe for concurrent use; a nil Log logs nothing.
 type Log struct {
@@ -52,7 +52,7 @@ func (l *Log) Note(ctx context.Context, err error) {
 		return
 	}
 	code := stint.CodeOf(err)
-	if code == stint.CodeInvalid || code == stint.CodeCanceled {
+	if code == stint.CodeInvalid || code == stint.CodeConflict || code == stint.CodeCanceled {
 		return
 	}
 	if suppressed, ok := l.due(code); ok {

@@ -37,7 +37,8 @@ func NewStoreCalls() *StoreCalls {
 func (c *StoreCalls) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
 
 // Observe counts a call to the store. For a [*stint.GroupsError] it counts each error by
-// its [stint.Error.Kind]. An invalid claim is the caller's mistake and is not counted.
+// its [stint.Error.Kind]. The caller's mistakes are not counted: an invalid claim, and a
+// request id that belongs to another request.
 func (c *StoreCalls) Observe(_ context.Context, e stint.Event) {
 	if e.Kind != stint.EventStoreCall {
 		return
@@ -77,7 +78,7 @@ func eachError(err error, each func(*stint.Error)) {
 		errs = groups.Errs
 	}
 	for _, err := range errs {
-		if one := storeError(err); one != nil && one.Code != stint.CodeInvalid {
+		if one := storeError(err); one != nil && one.Code != stint.CodeInvalid && one.Code != stint.CodeConflict {
 			each(one)
 		}
 	}
