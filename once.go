@@ -22,7 +22,7 @@ const MaxOnceID = 256
 // the store's clock, in the same atomic step as the charge. A repeat within that time
 // gets these decisions, marked as [Decision.Repeated], and charges nothing. A group with
 // the same ID and another Body or other claims fails with CodeConflict. Of the claims,
-// the keys, limits, costs, Extra, At and AnyOf count.
+// all but Local and Policy count, so the MaxDelay of a repeat must not follow a deadline.
 //
 // Denials are not remembered: a repeat of a denied group is decided afresh. A group that
 // cannot charge ignores its Once: a dry group, and one of peeks alone. Refunds are
@@ -86,7 +86,7 @@ func (g *Group) Digest() [16]byte {
 		for _, part := range [...]string{c.Key, s.Namespace, s.Rule, s.Name, c.Limit.Shape()} {
 			text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 		}
-		for _, number := range [...]int64{c.Cost, c.Extra, c.At, int64(c.AnyOf), int64(asInt(s.FromCaller)), n.Max, n.P, n.Q, n.Fill, n.MaxWait} {
+		for _, number := range [...]int64{c.Cost, c.Extra, c.At, int64(c.AnyOf), int64(c.MaxDelay), int64(asInt(s.FromCaller)), n.Max, n.P, n.Q, n.Fill, n.MaxWait} {
 			text = binary.AppendVarint(text, number)
 		}
 	}

@@ -27,6 +27,11 @@ type batch struct {
 	argv    [1]string
 	firstOn []int // by key: the first line on it
 
+	// once is not nil in a batch of one group that may be repeated; see once.go.
+	once          *onceCall
+	recordBytes   int  // length of the record's key
+	repeatBounded bool // the reply to the first call has a byte for the group
+
 	claims []stint.Claim // buffer for the claims of one group
 	data   []byte        // the reply
 	states []stint.State // the state of each key
@@ -72,7 +77,7 @@ func (b *batch) reset() {
 	clear(b.lines)
 	clear(b.names)
 	b.limits, b.lines, b.groups, b.names = b.limits[:0], b.lines[:0], b.groups[:0], b.names[:0]
-	b.firstOn, b.plain = b.firstOn[:0], true
+	b.firstOn, b.plain, b.once = b.firstOn[:0], true, nil
 }
 
 // add appends valid claims as one group and returns the number of the group. The

@@ -150,7 +150,7 @@ func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
 // has either few slots or few calls.
 func (f *inFlight) partOf(c *pending) *part {
 	for _, p := range f.parts[:f.used] {
-		if p.slot == c.slot && p.slow == c.slow {
+		if p.slot == c.slot && p.slow == c.slow && p.batch.once == nil && c.once == nil {
 			return p
 		}
 	}
@@ -158,7 +158,7 @@ func (f *inFlight) partOf(c *pending) *part {
 		f.parts = append(f.parts, newPart(f.batcher.encoding))
 	}
 	p := f.parts[f.used]
-	p.slot, p.slow = c.slot, c.slow
+	p.slot, p.slow, p.batch.once = c.slot, c.slow, c.once
 	f.used++
 	return p
 }
@@ -249,6 +249,7 @@ func (p *part) read(r *reply, replicas uint8) {
 	if r.err != nil {
 		if mayHaveRun(r.err) {
 			p.batch.assumeWritten()
+			p.batch.assumeRecord()
 		}
 		p.fail(r.err)
 		return

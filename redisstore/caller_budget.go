@@ -109,9 +109,9 @@ type classAccount struct {
 	ends  [steps]int64 // bytes that expire, by step modulo steps
 }
 
-// newAccount returns an empty account.
-func newAccount(budget int64, now func() int64) *account {
-	a := &account{share: budget / int64(classes), now: now}
+// newAccount returns an empty account that gives each class the same share.
+func newAccount(share int64, now func() int64) *account {
+	a := &account{share: share, now: now}
 	for i := range a.mu.classes {
 		c := &a.mu.classes[i]
 		c.width = lifetimes[i].step.Milliseconds()
@@ -148,6 +148,23 @@ func (a *account) bytes() (sum int64) {
 // is for existing states, including those that other nodes created and this node keeps
 // alive.
 func (a *account) closed(class callerClass) bool { return a.level(class) >= a.share/4*3 }
+
+// wait reports whether a class has used up its share, and returns the time until some of
+// its bytes expire.
+func (a *account) wait(class callerClass) (wait time.Duration, full bool) {
+	now := a.now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &a.mu.classes[class-1]
+	if c.advance(now); c.bytes < a.share {
+		return 0, false
+	}
+	next := c.at + 1
+	for next < c.at+steps-1 && c.ends[next%steps] <= 0 {
+		next++
+	}
+	return time.Duration(next*c.width-now) * time.Millisecond, true
+}
 
 // admit returns an error for a charge on a caller's limit if its class has no room even for
 // a charge on an existing state. The last eighth of the share is not for logs, which grow.

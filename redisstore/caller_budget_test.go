@@ -62,7 +62,7 @@ func TestAccountsAreAnUpperBound(t *testing.T) {
 	for range 30 {
 		s := &simulated{keys: map[string]*simulatedKey{}, now: r.Int64N(1e6)}
 		for range 1 + r.IntN(3) {
-			s.accounts = append(s.accounts, newAccount(1<<20, func() int64 { return s.now }))
+			s.accounts = append(s.accounts, newAccount(1<<18, func() int64 { return s.now }))
 		}
 		for i := range 2000 {
 			class := callerClass(1 + r.IntN(classes))
@@ -97,7 +97,7 @@ func (s *simulated) compare(t *testing.T, step int) {
 // A key that is written repeatedly counts once.
 func TestKeyThatIsWrittenAgainCountsOnce(t *testing.T) {
 	s := &simulated{keys: map[string]*simulatedKey{}}
-	s.accounts = []*account{newAccount(1<<20, func() int64 { return s.now })}
+	s.accounts = []*account{newAccount(1<<18, func() int64 { return s.now })}
 	for range 10_000 {
 		s.write(0, "k", 1, 20, 60_000, 1, 1)
 		s.now += 10

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"math/bits"
+	"slices"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
@@ -29,12 +30,17 @@ type crossSlot struct {
 	from    []int // for each claim of the units, in order: its index in the group
 	out     []stint.Decision
 	errs    []error // error of each unit; nil when all were decided
+
+	once      *onceCall // the call of the group if it may be repeated
+	scattered []bool    // for each unit: it is one claim of a set of alternatives in several slots
 }
 
-// crossSlot decides one part of a group and reports whether it was admitted.
-func (p *plan) crossSlot(a groupToSend, at place) bool {
+// crossSlot decides one part of a group and reports whether it was admitted. once is its
+// call if it may be repeated.
+func (p *plan) crossSlot(a groupToSend, at place, once *onceCall) bool {
 	p.flush()
 	s := p.store.newCrossSlot(a.claims, p.out[at.first:at.first+len(a.claims)])
+	s.once = once
 	if a.replicas == 0 {
 		s.waitForNoReplica()
 	}
@@ -42,6 +48,9 @@ func (p *plan) crossSlot(a groupToSend, at place) bool {
 		clear(s.answers)
 		p.errs.Set(at.part, p.groups, err)
 		return false
+	}
+	if once != nil {
+		once.repeated = !slices.ContainsFunc(s.answers, func(d stint.Decision) bool { return !d.Repeated })
 	}
 	return s.admitted()
 }
@@ -96,6 +105,7 @@ func (s *Store) newCrossSlot(claims []stint.Claim, answers []stint.Decision) *cr
 			}
 		}
 		sp.units = append(sp.units, unit)
+		sp.scattered = append(sp.scattered, scattered(claims, slots, i))
 	}
 	return sp
 }
@@ -128,7 +138,7 @@ func (s *crossSlot) take(ctx context.Context, dry bool) error {
 		s.units[i].Dry = dry
 	}
 	p := s.store.plan(ctx, s.units, s.out)
-	p.checked = true
+	p.checked, p.onces = true, s.oncesOfUnits(dry)
 	p.run()
 	s.errs, _ = storekit.PartErrors(p.end(), len(s.units))
 	for _, err := range s.errs {
@@ -145,10 +155,17 @@ func (s *crossSlot) take(ctx context.Context, dry bool) error {
 // refund refunds what was charged and updates the answers of those claims. It is sent
 // even if the caller's context has ended.
 func (s *crossSlot) refund(ctx context.Context) {
-	groups, from := s.charged()
-	out := make([]stint.Decision, len(groups))
+	var groups []stint.Group
+	var from []int
+	var undos []*onceCall
+	if s.once == nil {
+		groups, from = s.charged()
+	} else {
+		groups, from, undos = s.undos()
+	}
+	out := make([]stint.Decision, len(from))
 	p := s.store.plan(ctx, groups, out)
-	p.keep = true
+	p.keep, p.onces = true, undos
 	p.run()
 	_ = p.end() // a charge whose refund failed stays
 	for i, at := range from {
@@ -170,15 +187,23 @@ func (s *crossSlot) charged() (groups []stint.Group, from []int) {
 		if _, binding := stint.Combine(unit.Claims, out); !binding.Allowed || s.errs != nil && s.errs[i] != nil {
 			continue
 		}
-		for j, c := range unit.Claims {
-			if !out[j].Allowed || c.Cost < 0 || c.Cost+out[j].Granted == 0 {
-				continue // nothing was charged
+		for j := range unit.Claims {
+			if c, charged := refundOf(unit.Claims[j], &out[j]); charged {
+				groups, from = append(groups, stint.Group{Claims: []stint.Claim{c}}), append(from, places[j])
 			}
-			c.Cost, c.Extra, c.At = -c.Cost-out[j].Granted, 0, refilledFrom(&c, &out[j])
-			groups, from = append(groups, stint.Group{Claims: []stint.Claim{c}}), append(from, places[j])
 		}
 	}
 	return groups, from
+}
+
+// refundOf returns the refund of a claim of an admitted unit, or false if nothing was
+// charged.
+func refundOf(c stint.Claim, d *stint.Decision) (stint.Claim, bool) {
+	if !d.Allowed || c.Cost < 0 || c.Cost+d.Granted == 0 {
+		return c, false
+	}
+	c.Cost, c.Extra, c.At = -c.Cost-d.Granted, 0, refilledFrom(&c, d)
+	return c, true
 }
 
 // refilledFrom returns the time At of a refund. A refund does not restore what the

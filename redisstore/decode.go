@@ -13,11 +13,20 @@ const (
 	corrupt   = 255 // the value is not a state
 )
 
-// decode repeats the steps of the script on the states that the script found, and
+// decode decodes the reply of a script; see decodeReply.
+func (b *batch) decode(data string, out []stint.Decision, errs []error) {
+	if b.once != nil {
+		errs[0] = b.decodeOnce(data, out)
+		return
+	}
+	b.decodeReply(data, out, errs)
+}
+
+// decodeReply repeats the steps of the script on the states that the script found, and
 // writes the decisions: one for each caller of each line in the order of add, and
 // within a line in the order of again. errs has one entry per group, nil if the group
 // was decided.
-func (b *batch) decode(data string, out []stint.Decision, errs []error) {
+func (b *batch) decodeReply(data string, out []stint.Decision, errs []error) {
 	r, err := b.open(data)
 	if err == nil {
 		err = b.answer(r, out, errs)
@@ -25,7 +34,7 @@ func (b *batch) decode(data string, out []stint.Decision, errs []error) {
 	if err == nil {
 		return
 	}
-	for i := range b.groups {
+	for i := range errs {
 		errs[i] = err
 	}
 }
@@ -46,6 +55,11 @@ func (b *batch) open(data string) (r answers, err error) {
 	if !b.plain {
 		logs, refusals, written = b.count()
 	}
+	if b.repeats() {
+		if refusals = 0; b.repeatBounded {
+			refusals = 1
+		}
+	}
 	now, allowed, rest, err := readHead(b.data, len(b.order)+logs*logBytes+refusals+written*wroteBytes)
 	if err != nil {
 		return r, err
@@ -54,7 +68,10 @@ func (b *batch) open(data string) (r answers, err error) {
 	r.sizes, rest = rest[:len(b.order)], rest[len(b.order):]
 	r.logs, rest = rest[:logs*logBytes], rest[logs*logBytes:]
 	r.refused, rest = rest[:refusals], rest[refusals:]
-	if r.states = rest[written*wroteBytes:]; written > 0 {
+	r.states = rest[written*wroteBytes:]
+	if b.repeats() {
+		r.refused = nil // the group was admitted
+	} else if written > 0 {
 		b.noteWritten(rest)
 	}
 	return r, nil

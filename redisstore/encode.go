@@ -13,7 +13,8 @@ import (
 
 // The scripts. plain.lua decides batches of plain claims on buckets and fixed windows,
 // which most checks are. one_bucket.lua and one_window.lua decide a single one, and
-// take.lua decides everything. They are translations of the steps of package stint; a
+// take.lua decides everything. once.lua is take.lua for a group that may be
+// repeated. They are translations of the steps of package stint; a
 // fuzz test on a real server compares them with those.
 var (
 	//go:embed one_bucket.lua
@@ -24,6 +25,8 @@ var (
 	plainScript string
 	//go:embed take.lua
 	takeScript string
+	//go:embed once.lua
+	onceScript string
 
 	// The steps are the parts that plain.lua shares with the scripts of single claims.
 	//go:embed bucket_step.lua
@@ -32,9 +35,9 @@ var (
 	windowStep string
 )
 
-// withSteps returns a script with each step in place of the line that names it.
+// withSteps returns a script with each part in place of the line that names it.
 func withSteps(text string) *script {
-	return newScript(strings.NewReplacer("-- bucket_step.lua\n", bucketStep, "-- window_step.lua\n", windowStep).Replace(text))
+	return newScript(strings.NewReplacer("-- bucket_step.lua\n", bucketStep, "-- window_step.lua\n", windowStep, "-- take.lua\n", takeScript).Replace(text))
 }
 
 // encoding turns claims into script calls, and replies into decisions. It is safe for
@@ -46,8 +49,11 @@ type encoding struct {
 	limits limitCache
 	// callers counts the bytes of the states of callers' limits.
 	callers *account
+	// records counts the bytes of the records of groups that may be repeated.
+	records *account
+	cluster bool
 
-	oneBucket, oneWindow, plain, take *script
+	oneBucket, oneWindow, plain, take, once *script
 }
 
 func newEncoding(o *Options) (*encoding, error) {
@@ -55,18 +61,21 @@ func newEncoding(o *Options) (*encoding, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep := milliseconds(o.KeepFor)
+	keep, now := milliseconds(o.KeepFor), sinceStart()
 	return &encoding{
 		prefix:  prefix,
 		clock:   o.Clock,
 		keep:    keep,
 		limits:  limitCache{keep: keep},
-		callers: newAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes), sinceStart()),
+		callers: newAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes)/int64(classes), now),
+		records: newAccount(cmp.Or(o.OnceBytes, DefaultOnceBytes), now),
+		cluster: o.Topology == Cluster,
 
 		oneBucket: withSteps(oneBucketScript),
 		oneWindow: withSteps(oneWindowScript),
 		plain:     withSteps(plainScript),
 		take:      newScript(takeScript),
+		once:      withSteps(onceScript),
 	}, nil
 }
 
@@ -81,7 +90,7 @@ func milliseconds(d time.Duration) int64 {
 
 // scripts returns the scripts that a new connection loads.
 func (e *encoding) scripts() []*script {
-	return []*script{e.oneBucket, e.oneWindow, e.plain, e.take}
+	return []*script{e.oneBucket, e.oneWindow, e.plain, e.take, e.once}
 }
 
 // oneState reports whether two claims use the same state.
@@ -92,6 +101,10 @@ func (e *encoding) oneState(a, b *stint.Claim) bool {
 // invocation returns the script call of the batch, which must not be empty. The call
 // is valid until the batch is reset.
 func (b *batch) invocation() invocation {
+	if b.once != nil {
+		b.args = b.encoding.appendTimes(b.args[:0])
+		return b.invokeOnce()
+	}
 	if b.plain && len(b.lines) == 1 && b.lines[0].times == 1 {
 		b.order = append(b.order[:0], 0)
 		b.args = b.encoding.appendOne(b.args[:0], b.limits[0], b.lines[0].claim.Cost)

@@ -21,7 +21,10 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	}
 	clear(out)
 	p := s.plan(ctx, groups, out)
+	p.onces = oncesOf(groups)
+	p.mark()
 	p.run()
+	p.unmark()
 	return p.end()
 }
 
@@ -34,8 +37,9 @@ type plan struct {
 	groups  []stint.Group
 	out     []stint.Decision
 	errs    storekit.Errors
-	checked bool // the claims are known to be valid
-	keep    bool // send even if ctx has ended
+	onces   []*onceCall // by group: its call if it may be repeated; nil if no group may be
+	checked bool        // the claims are known to be valid
+	keep    bool        // send even if ctx has ended
 
 	calls  []*pending // to be sent, one for each slot and number of replicas
 	unsent []sending
@@ -65,9 +69,10 @@ type leader struct {
 	at       place
 	claims   []stint.Claim
 	slot     uint16
-	replicas uint8 // number of replicas of its call
-	pending  bool  // the part is in an unsent call
-	charges  bool  // its shadows may be charged; they are unless it is pending
+	replicas uint8     // number of replicas of its call
+	once     *onceCall // its call if it may be repeated
+	pending  bool      // the part is in an unsent call
+	charges  bool      // its shadows may be charged; they are unless it is pending
 }
 
 func (s *Store) plan(ctx context.Context, groups []stint.Group, out []stint.Decision) *plan {
@@ -94,7 +99,11 @@ func (p *plan) run() {
 		p.leader = leader{charges: !g.Dry}
 		for part := range g.Parts() {
 			claims := g.Part(part)
-			p.take(claims, at, part > 0)
+			if part == 0 && p.onces != nil && p.onces[i] != nil {
+				p.takeOnce(claims, at, p.onces[i])
+			} else {
+				p.take(claims, at, part > 0)
+			}
 			at.part++
 			at.first += len(claims)
 		}
@@ -118,7 +127,7 @@ func (p *plan) take(claims []stint.Claim, at place, shadow bool) {
 		return
 	}
 	slot, one := p.store.slotOf(claims)
-	if l := &p.leader; l.pending && (!one || slot != l.slot || p.overtakes(claims, slot, l.replicas)) {
+	if l := &p.leader; l.pending && (!one || l.once != nil || slot != l.slot || p.overtakes(claims, slot, l.replicas)) {
 		p.flush()
 	}
 	a := groupToSend{claims: claims}
@@ -136,7 +145,7 @@ func (p *plan) take(claims []stint.Claim, at place, shadow bool) {
 		p.flush()
 	}
 	if !one {
-		admitted := p.crossSlot(a, at)
+		admitted := p.crossSlot(a, at, nil)
 		if !shadow {
 			p.leader.charges = p.leader.charges && admitted
 		}
@@ -165,7 +174,11 @@ func (p *plan) check(claims []stint.Claim) error {
 
 // add appends a part in one slot to the call of that slot.
 func (p *plan) add(a groupToSend, at place, slot uint16, replicas uint8) {
-	i := p.callOf(slot, replicas)
+	p.addTo(p.callOf(slot, replicas), a, at)
+}
+
+// addTo appends a part to a call.
+func (p *plan) addTo(i int, a groupToSend, at place) {
 	c := p.calls[i]
 	p.unsent = append(p.unsent, sending{place: at, claims: len(a.claims), call: i, group: len(c.groups), fromOut: len(c.out)})
 	c.add(a)
@@ -183,10 +196,15 @@ func (p *plan) size() (claims int) {
 // that wait for replicas have a call of their own and do not delay other groups.
 func (p *plan) callOf(slot uint16, replicas uint8) int {
 	for i, c := range p.calls {
-		if c.slot == slot && c.replicas == replicas {
+		if c.slot == slot && c.replicas == replicas && c.once == nil {
 			return i
 		}
 	}
+	return p.newCall(slot, replicas)
+}
+
+// newCall adds a call and returns its index.
+func (p *plan) newCall(slot uint16, replicas uint8) int {
 	c := p.store.calls.get()
 	c.slot, c.replicas, c.Keep = slot, replicas, p.keep
 	p.calls = append(p.calls, c)
@@ -197,8 +215,14 @@ func (p *plan) callOf(slot uint16, replicas uint8) int {
 // same state. That can happen if the earlier claims are in another call of the same
 // slot.
 func (p *plan) overtakes(claims []stint.Claim, slot uint16, replicas uint8) bool {
+	return p.anyUses(claims, slot, func(c *pending) bool { return c.once != nil || c.replicas != replicas })
+}
+
+// anyUses reports whether an unsent call of the slot that matches uses the state of one of
+// the claims.
+func (p *plan) anyUses(claims []stint.Claim, slot uint16, match func(*pending) bool) bool {
 	for _, c := range p.calls {
-		if c.slot != slot || c.replicas == replicas {
+		if c.slot != slot || !match(c) {
 			continue
 		}
 		for i := range claims {
@@ -266,6 +290,9 @@ func (p *plan) collect(s *sending) {
 
 func (p *plan) admitted(l *leader) bool {
 	if p.errs.Of(l.at.part) != nil {
+		return false
+	}
+	if l.once != nil && l.once.repeated {
 		return false
 	}
 	_, binding := stint.Combine(l.claims, p.out[l.at.first:l.at.first+len(l.claims)])

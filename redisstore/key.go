@@ -24,9 +24,16 @@ import (
 //	prefix:{part}~hash
 //	prefix:{part}~:parthash
 //
-// In every other key a colon or a base64url character follows the braces, and neither
-// a prefix nor a part can contain a brace. A caller's key therefore never equals the
-// key of another limit. Callers choose names, so their hash is long enough that they
+// The record of a group that may be repeated (see once.go) has recordMark after the
+// braces, and the mark of an ID on a Cluster markMark, each with a hash of 22 characters:
+//
+//	prefix:{part}!hash      the part is that of the group's first claim on a Cluster,
+//	                        and empty on one server
+//	prefix:{hash}!!hash
+//
+// In the key of every other state a colon or a base64url character follows the braces, and
+// neither a prefix nor a part can contain a brace. These keys therefore never equal the
+// key of another state. Callers choose names, so their hash is long enough that they
 // cannot search for two names with the same hash.
 //
 // A part is written as it is, except that spaces, %, braces, control characters and

@@ -138,6 +138,11 @@ type Options struct {
 	// hours, up to 3 days, longer) has a quarter of the budget. Every node has its
 	// own budget, which starts afresh with the process. 0 means 256 MiB.
 	CallerBytes int64
+	// OnceBytes bounds the bytes that this store keeps in the servers for groups that
+	// may be repeated (stint.Once): about 350 for a group of one claim, for a minute.
+	// Beyond it the store refuses new groups with a Once, with CodeExhausted. Every node
+	// has its own budget, which starts afresh with the process. 0 means 128 MiB.
+	OnceBytes int64
 	// Observer sees every round trip for claims as a [stint.EventStoreCall] of the name
 	// "redisstore". A round trip carries the claims of one caller or several; its
 	// context is that of a lone caller, and has none of several. Nil costs nothing.
@@ -187,6 +192,7 @@ func (o *Options) setDefaults() error {
 	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
 	o.CallerBytes = cmp.Or(o.CallerBytes, DefaultCallerBytes)
+	o.OnceBytes = cmp.Or(o.OnceBytes, DefaultOnceBytes)
 	if o.Client != nil {
 		if err := o.adoptClient(); err != nil {
 			return err
@@ -205,8 +211,8 @@ func (o *Options) setDefaults() error {
 		return wrongOption("DB is below 0, or not 0 on a Cluster", "use 0")
 	case o.Timeout < 0 || o.ReplicaTimeout < 0 || o.KeepFor < 0:
 		return wrongOption("Timeout, ReplicaTimeout or KeepFor is below 0", "use 0 for the default")
-	case o.CallerBytes < 0:
-		return wrongOption("CallerBytes is below 0", "use 0 for the default")
+	case o.CallerBytes < 0 || o.OnceBytes < 0:
+		return wrongOption("CallerBytes or OnceBytes is below 0", "use 0 for the default")
 	}
 	if o.onUnixSocket() {
 		if o.TLS != nil {

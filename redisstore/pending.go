@@ -20,6 +20,7 @@ type pending struct {
 	replicas uint8         // number of replicas that must confirm a charge
 	slow     bool          // needs take.lua; plain.lua cannot decide it
 	charged  atomic.Bool   // the server has charged it and the wait for replicas is left
+	once     *onceCall     // not nil: the only group may be repeated, and has a script call of its own
 	groups   []groupToSend // at least one
 	claims   []stint.Claim // the claims of all groups
 
@@ -84,7 +85,7 @@ func (p *pendingPool) put(c *pending) {
 	if c.replicas > 0 {
 		c.charged.Store(false)
 	}
-	c.replicas, c.Keep, c.slow, c.same = 0, false, false, nil
+	c.replicas, c.Keep, c.slow, c.once, c.same = 0, false, false, nil, nil
 	p.pool.Put(c)
 }
 
@@ -124,7 +125,7 @@ func (c *pending) addOne(claim *stint.Claim) {
 // plain reports whether equal calls may share one line of the batch. For such a line
 // the script charges as many of the calls as fit, in order.
 func (c *pending) plain() bool {
-	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].flags != 0 {
+	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].flags != 0 || c.once != nil {
 		return false
 	}
 	claim := &c.claims[0]

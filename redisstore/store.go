@@ -152,6 +152,10 @@ type Stats struct {
 	// many groups were refused because that budget was used up.
 	CallerBytes    int64
 	CallersRefused uint64
+	// OnceBytes is how much of Options.OnceBytes is in use. OnceRefused is how many
+	// groups with a stint.Once were refused because that budget was used up.
+	OnceBytes   int64
+	OnceRefused uint64
 	// Up says whether the store is connected to every server that has keys.
 	Up bool
 }
@@ -170,6 +174,8 @@ func (s *Store) Stats() Stats {
 
 		CallerBytes:    s.encoding.callers.bytes(),
 		CallersRefused: s.encoding.callers.refused.Load(),
+		OnceBytes:      s.encoding.records.bytes(),
+		OnceRefused:    s.encoding.records.refused.Load(),
 	}
 }
 

@@ -22,7 +22,8 @@
 -- state before the call (0: none or a log, 254: a value of another type, 255: not
 -- a state of its kind); the report of each claim on a log; for each group with the
 -- flag 8 a byte (1: refused); the written bytes of each key of a caller's limit;
--- and the states. decode.go reads it.
+-- and the states. decode.go reads it. A second value, which the server drops and
+-- once.lua uses, says whether the last group without the flags 2 and 4 was admitted.
 --
 -- The value of a caller's bucket ends with a byte: the class of the limit that
 -- wrote it. Under another rate or capacity the state can live longer; it then
@@ -781,4 +782,4 @@ local reports = ''
 if callers then
   for i = 1, #keys do reports = reports .. (written[i] or '') end
 end
-return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. reports .. concat(found)
+return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. reports .. concat(found), leaderAdmitted

@@ -1,0 +1,107 @@
+package redisstore
+
+import (
+	"cmp"
+
+	"github.com/stintdev/stint"
+)
+
+// maxOnces bounds the unsent calls of groups that may be repeated, each of which is
+// compared with every later part.
+const maxOnces = 64
+
+// oncesOf returns the calls of the groups that may be repeated, by group. It is nil if
+// there are none.
+func oncesOf(groups []stint.Group) (onces []*onceCall) {
+	for i := range groups {
+		if groups[i].Once == nil { // nearly always
+			continue
+		}
+		if once := newOnce(&groups[i]); once != nil {
+			if onces == nil {
+				onces = make([]*onceCall, len(groups))
+			}
+			onces[i] = once
+		}
+	}
+	return onces
+}
+
+// takeOnce adds a group that may be repeated as a call of its own. Several such calls
+// travel together unless they use one state.
+func (p *plan) takeOnce(claims []stint.Claim, at place, once *onceCall) {
+	err := cmp.Or(once.err, p.check(claims))
+	if err == nil && (once.mode == onceTake || once.mode == onceAny) && !p.checked {
+		err = p.store.encoding.admitRecord()
+	}
+	if err != nil {
+		p.errs.Set(at.part, p.groups, err)
+		p.leader.charges = false
+		return
+	}
+	a := groupToSend{claims: claims}
+	if p.leader.charges {
+		a.replicas = replicasOf(claims)
+	} else {
+		a.flags = dryGroup
+	}
+	slot, one := p.store.slotOf(claims)
+	if !one {
+		p.leader.charges = p.crossSlot(a, at, once) && !once.repeated
+		return
+	}
+	if len(p.calls) >= maxOnces || p.anyUses(claims, slot, func(*pending) bool { return true }) {
+		p.flush()
+	}
+	i := p.newCall(slot, a.replicas)
+	p.calls[i].once = once
+	p.calls[i].slow = true
+	p.addTo(i, a, at)
+	p.leader = leader{at: at, claims: claims, slot: slot, replicas: a.replicas, once: once, pending: true, charges: p.leader.charges}
+}
+
+// oncesOfUnits returns the calls of the units of a group, nil if it is not to be repeated.
+// A denied alternative is remembered too: in a repeat it must not be charged in place of
+// the one that admitted the group.
+func (s *crossSlot) oncesOfUnits(dry bool) (onces []*onceCall) {
+	if s.once == nil {
+		return nil
+	}
+	for i := range s.units {
+		mode := onceTake
+		switch {
+		case dry:
+			mode = onceDry
+		case s.scattered[i]:
+			mode = onceAny
+		}
+		onces = append(onces, s.once.of(i, mode))
+	}
+	return onces
+}
+
+// undos returns the groups that refund the units and delete their records, one for each
+// unit that was decided. from has the index of each of their claims in the group.
+func (s *crossSlot) undos() (groups []stint.Group, from []int, onces []*onceCall) {
+	first := 0
+	for i, unit := range s.units {
+		out := s.out[first : first+len(unit.Claims)]
+		places := s.from[first : first+len(unit.Claims)]
+		first += len(unit.Claims)
+		if s.errs != nil && s.errs[i] != nil {
+			continue
+		}
+		_, binding := stint.Combine(unit.Claims, out)
+		var claims []stint.Claim
+		for j := range unit.Claims {
+			c, charged := refundOf(unit.Claims[j], &out[j])
+			if !charged || !binding.Allowed {
+				c.Cost, c.Extra, c.At = 0, 0, 0
+			}
+			claims = append(claims, c)
+		}
+		groups, from = append(groups, stint.Group{Claims: claims}), append(from, places...)
+		onces = append(onces, s.once.of(i, onceUndo))
+	}
+	return groups, from, onces
+}
