@@ -122,7 +122,7 @@ func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 	s.calls.Add(1)
 	at, failed := 0, storekit.Errors{}
 	for _, g := range groups {
-		kept, places, from := stint.Group{Dry: g.Dry}, []int{0}, at
+		kept, places, from := stint.Group{Dry: g.Dry, Once: g.Once}, []int{0}, at
 		for part := range g.Parts() {
 			var err error
 			for _, c := range g.Part(part) {

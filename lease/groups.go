@@ -53,9 +53,10 @@ func loosest(groups []stint.Group) (found stint.Consistency) {
 }
 
 // groupLeasable reports whether leases may decide a group and its shadows. Groups with
-// an invalid part go to the store, which reports the error.
+// an invalid part go to the store, which reports the error. So do groups that may be
+// repeated: only the store remembers them for all nodes.
 func groupLeasable(g *stint.Group) bool {
-	if g.Dry {
+	if g.Dry || g.Once != nil {
 		return false
 	}
 	for part := range g.Parts() {

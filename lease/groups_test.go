@@ -251,3 +251,28 @@ func TestABatchPeeksAndResets(t *testing.T) {
 		}
 	})
 }
+
+// Another node does not know what a lease has decided, so a group that may be repeated
+// goes to the store although the node holds tokens or remembers a denial.
+func TestGroupsThatMayBeRepeatedGoToTheStore(t *testing.T) {
+	play(t, func(s *scene) {
+		s.newMinute()
+		limit := s.limit(perMinute(100_000))
+		s.makeHot(limit, 50*time.Millisecond)
+		used, calls := s.used(limit), s.far.calls
+		g := group(leased(limit, 5))
+		g.Once = &stint.Once{ID: "id"}
+		for i := range 3 {
+			out := make([]stint.Decision, 1)
+			if err := s.TakeGroups(s.t.Context(), []stint.Group{g, g}, append(out, out...)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.TakeGroups(s.t.Context(), []stint.Group{g}, out); err != nil || !out[0].Allowed || !out[0].Repeated {
+				t.Errorf("repeat %d: %+v, %v", i, out, err)
+			}
+		}
+		if n := s.far.calls - calls; s.used(limit) != used+5 || n != 6 {
+			t.Errorf("%d were used and %d then, by %d calls; want 5 more by 6 calls", used, s.used(limit), n)
+		}
+	})
+}
