@@ -192,6 +192,8 @@ func (s *Store) Metrics() []storekit.Metric {
 		storekit.Gauge("clock_skew_seconds", "How far the store's clock is ahead of this process's.", t.ClockSkew.Seconds()),
 		storekit.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
 		storekit.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
+		storekit.Gauge("once_bytes", "Upper bound on the bytes in the store for groups that may be repeated, of what this node wrote.", float64(t.OnceBytes)),
+		storekit.Counter("once_refused", "Groups that may be repeated, refused because the budget for them was used up.", t.OnceRefused),
 		storekit.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
 	}
 }

@@ -78,5 +78,7 @@ func memoryMetrics(s stint.MemoryStats) []Metric {
 		Gauge("caller_limits", "Limits that callers bring and that at least one key uses.", float64(c.Limits)),
 		Counter("caller_evictions", "Keys of limits that callers bring, evicted before they expired because their room was full.", c.Evictions),
 		Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", c.Refused),
+		Gauge("once_bytes", "Bytes that the store keeps for groups that may be repeated.", float64(s.Once.Bytes)),
+		Counter("once_refused", "Groups that may be repeated, refused because there was no room to remember them.", s.Once.Refused),
 	}
 }

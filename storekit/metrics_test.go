@@ -37,7 +37,7 @@ func TestMetricsOfAMemory(t *testing.T) {
 		}
 		names = append(names, fmt.Sprint(metric.Name, metric.Samples[0].Value))
 	}
-	if got := strings.Join(names, " "); got != "keys1 evictions0 unstored0 caller_keys0 caller_limits0 caller_evictions0 caller_refused0" {
+	if got := strings.Join(names, " "); got != "keys1 evictions0 unstored0 caller_keys0 caller_limits0 caller_evictions0 caller_refused0 once_bytes0 once_refused0" {
 		t.Error(got)
 	}
 }

@@ -133,6 +133,8 @@ func (f *serveFlags) checkRanges() error {
 		return usagef("max-caller-keys: %d is below 0 (use 0 for half of --max-keys)", f.maxCallerKeys)
 	case f.maxCallerBytes < 1:
 		return usagef("max-caller-bytes: %d is below 1 (use 1 or more)", f.maxCallerBytes)
+	case f.maxRequestIDBytes < 1:
+		return usagef("max-request-id-bytes: %d is below 1 (use 1 or more)", f.maxRequestIDBytes)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
 		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
 	}

@@ -51,7 +51,7 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 // is safe to use.
 func (f *serveFlags) memoryOptions(log *slog.Logger) stint.MemoryOptions {
 	return stint.MemoryOptions{
-		MaxKeys: f.maxKeys, CallerKeys: f.maxCallerKeys, ProcessorClock: f.clock == clockAuto,
+		MaxKeys: f.maxKeys, CallerKeys: f.maxCallerKeys, OnceBytes: int(f.maxRequestIDBytes), ProcessorClock: f.clock == clockAuto,
 		OnClockFallback: func(reason string) {
 			log.Warn("the memory store reads the time from the kernel from now on: the processor's counter disagrees "+
 				"(--clock kernel never uses the counter)", "reason", reason)
@@ -75,7 +75,7 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	if err != nil {
 		return nil, err
 	}
-	options.Prefix, options.CallerBytes = f.keyPrefix, f.maxCallerBytes
+	options.Prefix, options.CallerBytes, options.OnceBytes = f.keyPrefix, f.maxCallerBytes, f.maxRequestIDBytes
 	f.envoy.trustAnyName(&options)
 	if f.storeClock == clockOfNode {
 		options.Clock = time.Now
@@ -90,7 +90,8 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 		s := client.Stats()
 		return metrics.SharedStats{
 			Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
-			Callers: &metrics.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
+			Callers:    &metrics.BudgetStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
+			RequestIDs: &metrics.BudgetStats{Bytes: s.OnceBytes, Refused: s.OnceRefused},
 		}
 	}}, log)
 	return store.Close, nil

@@ -119,6 +119,14 @@ func (b *Batch) Take(t *Take) error {
 	return nil
 }
 
+// Once lets the caller repeat the item that was added last; see [stint.Once]. Without a
+// group, such as for a check that a list decides, there is nothing to charge twice.
+func (b *Batch) Once(o *stint.Once) {
+	if last := &b.items[len(b.items)-1]; last.parts.from < last.parts.to {
+		b.groups[len(b.groups)-1].Once = o
+	}
+}
+
 // Refund adds a take that returns t.Cost units, at least 1.
 func (b *Batch) Refund(t *Take) error {
 	if err := checkCost(t.Cost, 1); err != nil {
@@ -257,9 +265,10 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 }
 
 // call calls the store. A single claim goes through Take, which stores answer in fewer
-// steps and can send together with claims of other requests.
+// steps and can send together with claims of other requests. One that may be repeated does
+// not: Take knows no Once.
 func (b *Batch) call(ctx context.Context) (err error) {
-	if first := &b.groups[0]; b.parts == 1 && len(first.Claims) == 1 {
+	if first := &b.groups[0]; b.parts == 1 && len(first.Claims) == 1 && first.Once == nil {
 		b.decisions[0], err = b.decider.options.Store.Take(ctx, first.Claims[0])
 		return err
 	}
@@ -272,6 +281,14 @@ func (b *Batch) takeError(it *item) error {
 		return b.errs[it.parts.from]
 	}
 	return b.err
+}
+
+// ErrorOf returns why the store has not decided the enforced claims of item i, or nil.
+func (b *Batch) ErrorOf(i int) error {
+	if it := &b.items[i]; it.parts.from < it.parts.to {
+		return b.takeError(it)
+	}
+	return nil
 }
 
 // Answer is the answer to one item. It is valid until the next call of [Batch.Answer].

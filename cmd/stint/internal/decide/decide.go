@@ -132,17 +132,23 @@ func combine(claims []stint.Claim, decisions []stint.Decision, room *stint.Decis
 
 // IsFailure reports whether an error of a decision should be logged. A mistake of the
 // caller should not. Neither should the error of an open circuit, which was logged when
-// it opened, nor that of callers over their budget, which is counted: a flood of either
+// it opened, nor that of callers over a budget, which is counted: a flood of either
 // would fill the log.
 func IsFailure(err error) bool {
 	failed, ok := errors.AsType[*stint.Error](err)
-	return !ok || failed.Code != stint.CodeInvalid && failed.Kind != stint.KindBreakerOpen && failed.Kind != stint.KindCallerBudget
+	return !ok || !ofCaller(failed) && failed.Kind != stint.KindBreakerOpen
+}
+
+// ofCaller reports whether an error is a mistake of the caller, or says that callers have
+// used up a budget.
+func ofCaller(e *stint.Error) bool {
+	return e.Code == stint.CodeInvalid || e.Code == stint.CodeConflict || e.Kind == stint.KindCallerBudget || e.Kind == stint.KindOnceBudget
 }
 
 // Explain returns what a caller may know of an error of the store. The cause may name
 // internal servers, so only the log gets it.
 func Explain(e *stint.Error) string {
-	if e.Code == stint.CodeInvalid || e.Kind == stint.KindCallerBudget {
+	if ofCaller(e) {
 		return e.Error()
 	}
 	return "no decision could be made: the store fails (" + e.KindName() + ")"

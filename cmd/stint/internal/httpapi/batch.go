@@ -12,6 +12,7 @@ const maxItems = 1000
 // each as if it were alone. An invalid item fails only itself.
 func (k *work) readBatch() error {
 	given := false
+	k.items = true
 	err := eachMember(k.body, func(name, raw []byte) error {
 		if string(name) != "items" {
 			return unknownField(name, []string{"items"})
@@ -57,6 +58,10 @@ func (k *work) addItem(in *input) error {
 
 // answerBatch writes the answers to all items in order.
 func (k *work) answerBatch(w http.ResponseWriter, r *http.Request) {
+	if err := k.conflictOfAll(); err != nil {
+		k.api.errors.write(w, r, err)
+		return
+	}
 	k.out = append(k.out[:0], `{"answers":[`...)
 	for i := range k.Len() {
 		if i > 0 {

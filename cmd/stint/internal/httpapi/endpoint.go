@@ -25,6 +25,9 @@ type work struct {
 	inputs  []*input // buffers; the first used are in use
 	used    int
 
+	key   string // the Idempotency-Key of the request; empty: none
+	items bool   // the body is a batch of items
+
 	body, out []byte
 }
 
@@ -40,7 +43,7 @@ func (k *work) release() {
 	for _, in := range k.inputs[:k.used] {
 		in.reset()
 	}
-	k.used = 0
+	k.used, k.key, k.items = 0, "", false
 	if max(cap(k.body), cap(k.out)) <= maxKept && len(k.inputs) <= maxKeptInputs {
 		k.api.works.Put(k)
 	}
@@ -60,6 +63,10 @@ func (a *API) endpoint(read func(*work) error, answer func(*work, http.ResponseW
 		defer k.release()
 		var err error
 		if k.body, err = readBody(w, r, k.body); err != nil {
+			a.errors.write(w, r, err)
+			return
+		}
+		if k.key, err = readKey(r.Header); err != nil {
 			a.errors.write(w, r, err)
 			return
 		}
@@ -83,7 +90,18 @@ func (k *work) read(raw []byte, known members, add func(*work, *input) error) er
 	if err := in.read(raw, known, k); err != nil {
 		return err
 	}
-	return add(k, in)
+	if known&memberRequestID == 0 || k.key == "" && in.requestID == "" { // nearly always
+		return add(k, in)
+	}
+	once, err := k.onceOf(in, raw)
+	if err != nil {
+		return err
+	}
+	if err := add(k, in); err != nil {
+		return err
+	}
+	k.Once(once)
+	return nil
 }
 
 // addCheck adds a check of the rules.

@@ -23,6 +23,8 @@ const (
 	codeMethod       = "METHOD_NOT_ALLOWED"
 	codeUnavailable  = "STORE_UNAVAILABLE"
 	codeExhausted    = "CALLER_LIMITS_EXHAUSTED"
+	codeIDReused     = "REQUEST_ID_REUSED"
+	codeIDsExhausted = "REQUEST_IDS_EXHAUSTED"
 	codeInternal     = "INTERNAL"
 )
 
@@ -61,6 +63,10 @@ func asAPIError(err error) *apiError {
 		return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
 	case failed.Code == stint.CodeInvalid:
 		return &apiError{http.StatusBadRequest, codeInvalid, decide.Explain(failed)}
+	case failed.Code == stint.CodeConflict:
+		return &apiError{http.StatusConflict, codeIDReused, decide.Explain(failed)}
+	case failed.Code == stint.CodeExhausted && failed.Kind == stint.KindOnceBudget:
+		return &apiError{http.StatusServiceUnavailable, codeIDsExhausted, decide.Explain(failed)}
 	case failed.Code == stint.CodeExhausted && failed.Kind == stint.KindCallerBudget:
 		return &apiError{http.StatusServiceUnavailable, codeExhausted, decide.Explain(failed)}
 	}
@@ -75,6 +81,9 @@ type ErrorWriter struct{ Logger *slog.Logger }
 func (e ErrorWriter) write(w http.ResponseWriter, r *http.Request, err error) {
 	e.Log(r, err)
 	api := asAPIError(err)
+	if failed, ok := errors.AsType[*stint.Error](err); ok && failed.RetryAfter > 0 {
+		setRetryAfter(w.Header(), failed.RetryAfter)
+	}
 	writeJSON(w, api.status, api.body())
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // members is a set of the fields that a body, or an item of a batch, may contain.
-type members uint8
+type members uint16
 
 const (
 	memberAttributes members = 1 << iota
@@ -25,18 +25,19 @@ const (
 	memberAt
 	memberOnFailure
 	memberCombine
+	memberRequestID
 )
 
 // The fields that the endpoints accept.
 const (
-	checkMembers = memberAttributes | memberCost
+	checkMembers = memberAttributes | memberCost | memberRequestID
 	limitMembers = memberKey | memberLimit | memberLimits | memberOnFailure | memberCombine
-	takeMembers  = limitMembers | memberCost | memberAt
+	takeMembers  = limitMembers | memberCost | memberAt | memberRequestID
 	peekMembers  = memberAttributes | limitMembers
 	itemMembers  = memberAttributes | takeMembers
 )
 
-var memberNames = [...]string{"attributes", "key", "limit", "limits", "cost", "at_us", "on_store_failure", "combine"}
+var memberNames = [...]string{"attributes", "key", "limit", "limits", "cost", "at_us", "on_store_failure", "combine", "request_id"}
 
 // memberOf returns the member with this name, or 0 if there is none.
 func memberOf(name []byte) members {
@@ -51,7 +52,7 @@ func memberOf(name []byte) members {
 // names returns the names of the set's members.
 func (m members) names() (names []string) {
 	for ; m != 0; m &= m - 1 {
-		names = append(names, memberNames[bits.TrailingZeros8(uint8(m))])
+		names = append(names, memberNames[bits.TrailingZeros16(uint16(m))])
 	}
 	return names
 }
@@ -63,6 +64,7 @@ type input struct {
 	attributes attributes  // the attributes of a check
 	take       decide.Take // without its cost and time until readTake
 	cost, at   []byte      // digits as in the body; nil if absent
+	requestID  string      // empty: absent
 }
 
 // reset clears the input but keeps its allocated slices.
@@ -100,6 +102,8 @@ func (in *input) readMember(m members, raw []byte, k *work) error {
 		return within("on_store_failure", in.readOnFailure(raw))
 	case memberCombine:
 		return within("combine", in.readCombine(raw))
+	case memberRequestID:
+		return within("request_id", in.readRequestID(raw))
 	case memberCost:
 		in.cost = raw
 	case memberAt:
@@ -143,6 +147,15 @@ func (in *input) readCombine(raw []byte) error {
 	i, err := oneOf(raw, "all", "any")
 	in.take.Any = i == 1
 	return err
+}
+
+func (in *input) readRequestID(raw []byte) error {
+	id, err := jsonText(raw)
+	if err != nil {
+		return err
+	}
+	in.requestID = string(id)
+	return checkID(in.requestID)
 }
 
 // oneOf returns the index of a JSON string among the given words.

@@ -15,13 +15,16 @@ type SharedStats struct {
 	// ClockSkew is how far the store's clock is ahead of this process's.
 	ClockSkew time.Duration
 	Nodes     int            // nodes that share the store, as far as known; 0 hides the metric
-	Callers   *CallerStats   // nil if the store has no budget for caller-supplied limits
 	Breakers  []BreakerStats // one per server of the store
 	Lease     *LeaseStats    // nil if nothing is leased
+
+	// The budgets of what callers bring; nil if the store has none.
+	Callers    *BudgetStats // limits
+	RequestIDs *BudgetStats
 }
 
-// CallerStats is the use of a store by caller-supplied limits.
-type CallerStats struct {
+// BudgetStats is the use of a store by what callers bring.
+type BudgetStats struct {
 	Bytes   int64  // upper bound on the current use
 	Refused uint64 // groups refused because of the budget
 }
@@ -92,11 +95,17 @@ func (s *scrape) memory(stats stint.MemoryStats, callers bool) {
 	if !callers {
 		return
 	}
+	s.requestIDs(&BudgetStats{int64(stats.Once.Bytes), stats.Once.Refused})
 	c := &stats.Callers
 	s.gauge("stint_caller_keys", "Keys of limits that callers bring.", float64(c.Keys))
 	s.gauge("stint_caller_limits", "Limits that callers bring and that at least one key uses.", float64(c.Limits))
 	s.counter("stint_caller_evictions_total", "Keys of limits that callers bring, evicted before they expired because their share was full.", c.Evictions)
 	s.counter("stint_caller_refused_total", "New keys of limits that callers bring, refused because their share was full of exhausted keys.", c.Refused)
+}
+
+func (s *scrape) requestIDs(b *BudgetStats) {
+	s.gauge("stint_request_id_bytes", "Upper bound on the bytes that the store keeps for request ids of the last minute, of what this node wrote.", float64(b.Bytes))
+	s.counter("stint_request_ids_refused_total", "Requests with an id, refused because the budget of request ids was used up.", b.Refused)
 }
 
 func (s *scrape) shared(stats SharedStats) {
@@ -109,6 +118,9 @@ func (s *scrape) shared(stats SharedStats) {
 	if c := stats.Callers; c != nil {
 		s.gauge("stint_caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(c.Bytes))
 		s.counter("stint_caller_refused_total", "Checks of limits that callers bring, refused because their budget in the store is used up.", c.Refused)
+	}
+	if ids := stats.RequestIDs; ids != nil {
+		s.requestIDs(ids)
 	}
 	open := s.family(prometheus.GaugeValue, "stint_store_breaker_open", "1 while the circuit breaker of a server of the store is open.", "shard")
 	opens := s.family(prometheus.CounterValue, "stint_store_breaker_opens_total", "How often that circuit breaker has opened.", "shard")

@@ -193,7 +193,7 @@ func TestReadyNamesThePartsThatAreDown(t *testing.T) {
 }
 
 func TestSharedStoreShowsItself(t *testing.T) {
-	shared := metrics.SharedStats{Up: true, NoScript: 3, Callers: &metrics.CallerStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
+	shared := metrics.SharedStats{Up: true, NoScript: 3, Callers: &metrics.BudgetStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
 	s := run(t, Config{Shared: func() metrics.SharedStats { return shared }})
 	for _, series := range []string{
 		"stint_store_up 1", "stint_caller_bytes 4096", "stint_caller_refused_total 7", "stint_noscript_total 3", "stint_store_nodes 2", "stint_clock_skew_seconds -1.5",

@@ -17,7 +17,7 @@ const (
 // watchEvictions logs when the store begins to evict keys, until ctx ends. An evicted key
 // gets a full allowance again. Evictions of caller-supplied limits are logged separately.
 func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *slog.Logger) {
-	rules, callers := losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}
+	rules, callers, ids := losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}
 	poll(ctx, func() {
 		now := stats()
 		if rules.grew(now.Evictions + now.Unstored) {
@@ -27,15 +27,27 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 			log.Warn("the share of limits that callers bring is full: their keys are evicted, new ones may be refused, and rules are not affected (give a greater --max-caller-keys, or a --http-token-file)",
 				"keys", c.Keys, "limits", c.Limits, "evictions", c.Evictions, "refused", c.Refused)
 		}
+		if ids.grew(now.Once.Refused) {
+			warnOfRequestIDs(log, int64(now.Once.Bytes), now.Once.Refused)
+		}
 	})
 }
 
-// watchBudget logs when a shared store begins to refuse caller-supplied limits, until ctx
-// ends.
+func warnOfRequestIDs(log *slog.Logger, bytes int64, refused uint64) {
+	log.Warn("the budget of request ids is used up: requests with a new id are refused, and all others are not affected (give a greater --max-request-id-bytes, or a --http-token-file)",
+		"bytes", bytes, "refused", refused)
+}
+
+// watchBudget logs when a shared store begins to refuse caller-supplied limits or request
+// ids, until ctx ends.
 func watchBudget(ctx context.Context, stats func() metrics.SharedStats, log *slog.Logger) {
-	refused := losses{quiet: evictionQuiet}
+	refused, refusedIDs := losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}
 	poll(ctx, func() {
-		if c := stats().Callers; c != nil && refused.grew(c.Refused) {
+		now := stats()
+		if ids := now.RequestIDs; ids != nil && refusedIDs.grew(ids.Refused) {
+			warnOfRequestIDs(log, ids.Bytes, ids.Refused)
+		}
+		if c := now.Callers; c != nil && refused.grew(c.Refused) {
 			log.Warn("the budget of limits that callers bring is used up: new keys of them are refused, and rules are not affected (give a greater --max-caller-bytes, or a --http-token-file)",
 				"bytes", c.Bytes, "refused", c.Refused)
 		}

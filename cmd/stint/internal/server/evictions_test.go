@@ -74,7 +74,7 @@ func TestUsedUpBudgetOfASharedStoreIsLoggedOnce(t *testing.T) {
 		var refused atomic.Uint64
 		logs := newLogBuffer()
 		go watchBudget(ctx, func() metrics.SharedStats {
-			return metrics.SharedStats{Callers: &metrics.CallerStats{Bytes: 7, Refused: refused.Load()}}
+			return metrics.SharedStats{Callers: &metrics.BudgetStats{Bytes: 7, Refused: refused.Load()}}
 		}, slog.New(slog.NewTextHandler(logs, nil)))
 		for range 30 { // a flood
 			refused.Add(1000)

@@ -105,6 +105,14 @@ func goodExchanges() []exchange {
 		{path: "/v1/refund", body: `{"key":"k","limit":"1/s","cost":2,"at_us":1700000040000000}`, want: 200},
 		{path: "/v1/giveback", body: `{"key":"k","limit":"1/s","cost":2,"at_us":1700000040000000}`, want: 200},
 		{path: "/v1/batch", body: batchOf(), want: 200},
+		{path: "/v1/check", body: `{"attributes":{"api_key":"named","path":"/v1/x"},"request_id":"c"}`, want: 200},
+		{path: "/v1/check", body: `{"attributes":{"api_key":"named","path":"/v1/y"},"request_id":"c"}`, want: 409},
+		{path: "/v1/take", body: `{"key":"n","limit":"1/m"}`, header: []string{"Idempotency-Key", `"t"`}, want: 200},
+		{path: "/v1/take", body: `{"key":"m","limit":"1/m","request_id":"t"}`, want: 409},
+		{path: "/v1/refund", body: `{"key":"n","limit":"1/m","request_id":"t"}`, want: 409},
+		{path: "/v1/giveback", body: `{"key":"n","limit":"1/m","request_id":"t"}`, want: 409},
+		{path: "/v1/batch", body: batchOf(`{"key":"p","limit":"1/m"}`), header: []string{"Idempotency-Key", "b"}, want: 200},
+		{path: "/v1/batch", body: batchOf(`{"key":"q","limit":"1/m"}`), header: []string{"Idempotency-Key", "b"}, want: 409},
 		{path: "/v1/auth", header: []string{"X-API-Key", "c"}, want: 200},
 		{path: "/v1/auth/v1/x", header: []string{"X-API-Key", "c"}, want: 200},
 		{path: "/v1/auth;deny_status=403/v1/x", header: []string{"X-API-Key", "c"}, want: 200},
@@ -134,6 +142,7 @@ func badExchanges() []exchange {
 		all = append(all, exchange{path: "/v1/check", body: body, want: 400, wrong: true})
 	}
 	for _, member := range []string{
+		`,"limit":"1/s","request_id":""`, `,"limit":"1/s","request_id":"a b"`,
 		``, `,"limit":"1/y"`, `,"limit":{"limit":0,"window":1}`, `,"limit":{"limit":1,"windw":1}`, `,"limit":"1/s","limits":["1/m"]`,
 		`,"limits":[]`, `,"limit":"1/s","cost":"1"`, `,"limit":"1/s","on_store_failure":"shut"`, `,"limit":"1/s","at_us":5,"cost":1`, `,"limit":"1/s","attributes":{}`,
 	} {

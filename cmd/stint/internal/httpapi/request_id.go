@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/stintdev/stint"
+)
+
+// A caller names a request by the member request_id, or by the header Idempotency-Key of
+// the POST (draft-ietf-httpapi-idempotency-key-header). Both belong to the call of this
+// API. Surfaces whose request is the one that is limited never read the header: a client
+// could send one key with every request and never be counted.
+
+// idempotencyKey is the header that names a request.
+const idempotencyKey = "Idempotency-Key"
+
+// maxRequestID is the greatest length of a request id, in bytes.
+const maxRequestID = 128
+
+// readKey reads the Idempotency-Key of a request: a string of RFC 9651 in quotes, or its
+// text without them. It returns "" if there is none.
+func readKey(h http.Header) (string, error) {
+	lines := h[idempotencyKey]
+	switch {
+	case len(lines) == 0:
+		return "", nil
+	case len(lines) > 1:
+		return "", badRequest("%s: is given %d times", idempotencyKey, len(lines))
+	}
+	key, ok := unquoted(lines[0])
+	if !ok {
+		return "", badRequest("%s: has a quote without an end, or text after it", idempotencyKey)
+	}
+	return key, within(idempotencyKey, checkID(key))
+}
+
+// unquoted returns the text of a string in quotes, in which a backslash stands before a
+// quote or a backslash. A text without quotes stays as it is.
+func unquoted(value string) (text string, ok bool) {
+	value = strings.Trim(value, " \t")
+	if !strings.HasPrefix(value, `"`) {
+		return value, true
+	}
+	var s strings.Builder
+	for i := 1; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"':
+			return s.String(), i == len(value)-1
+		case c == '\\':
+			if i++; i == len(value) || value[i] != '"' && value[i] != '\\' {
+				return "", false
+			}
+			s.WriteByte(value[i])
+		default:
+			s.WriteByte(c)
+		}
+	}
+	return "", false
+}
+
+// checkID returns an error unless an id has 1 to maxRequestID characters of visible ASCII.
+func checkID(id string) error {
+	if id == "" || len(id) > maxRequestID {
+		return badRequest("has %d characters (give 1 to %d, such as a UUID)", len(id), maxRequestID)
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return badRequest("has a character other than visible ASCII (give 1 to %d characters, such as a UUID)", maxRequestID)
+		}
+	}
+	return nil
+}
+
+// onceOf returns the Once of the item that was read from raw and has an id.
+func (k *work) onceOf(in *input, raw []byte) (*stint.Once, error) {
+	if k.key != "" && in.requestID != "" && (k.items || k.key != in.requestID) {
+		return nil, badRequest("request_id: cannot stand beside another %s (give one of them)", idempotencyKey)
+	}
+	id := in.requestID
+	if k.key != "" {
+		id, raw = k.key, k.body
+		if k.items { // the header names the whole batch
+			id += "\x00" + strconv.Itoa(k.used-1)
+		}
+	}
+	sum := sha256.Sum256(raw)
+	return &stint.Once{ID: id, Body: [16]byte(sum[:16])}, nil
+}
+
+// conflictOfAll returns the error of a batch in which every item fails because its request
+// id belongs to another request, and nil in all other cases. Then the body of the POST is
+// not that of the first one with its Idempotency-Key.
+func (k *work) conflictOfAll() error {
+	if k.key == "" {
+		return nil
+	}
+	var last error
+	for i := range k.Len() {
+		if last = k.ErrorOf(i); !errors.Is(last, stint.CodeConflict) {
+			return nil
+		}
+	}
+	return last
+}
