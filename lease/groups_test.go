@@ -264,7 +264,7 @@ func TestGroupsThatMayBeRepeatedGoToTheStore(t *testing.T) {
 		g.Once = &stint.Once{ID: "id"}
 		for i := range 3 {
 			out := make([]stint.Decision, 1)
-			if err := s.TakeGroups(s.t.Context(), []stint.Group{g, g}, append(out, out...)); err != nil {
+			if err := s.TakeGroups(s.t.Context(), []stint.Group{g, g}, make([]stint.Decision, 2)); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.TakeGroups(s.t.Context(), []stint.Group{g}, out); err != nil || !out[0].Allowed || !out[0].Repeated {

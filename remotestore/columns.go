@@ -39,6 +39,9 @@ func (m *columns) reset() {
 	r.Consistency, r.OnStoreFailure = r.GetConsistency()[:0], r.GetOnStoreFailure()[:0]
 	r.LocalLimit, r.LocalKeys = r.GetLocalLimit()[:0], r.GetLocalKeys()[:0]
 	r.GroupSizes, r.Shadow = r.GetGroupSizes()[:0], r.GetShadow()[:0]
+	clear(r.GetRequestIds())
+	clear(r.GetRequestBodies())
+	r.RequestIds, r.RequestBodies = r.GetRequestIds()[:0], r.GetRequestBodies()[:0]
 }
 
 // add adds the claims and groups of a call.
@@ -51,7 +54,19 @@ func (m *columns) add(c *pending) {
 		r.GroupSizes = append(r.GroupSizes, uint32(g.claims))
 		r.Shadow = append(r.Shadow, g.shadow)
 		m.plain = m.plain && g.claims == 1
+		if g.once != nil {
+			m.nameLast(g.once)
+		}
 	}
+}
+
+// nameLast gives the last group a request id. Batches without any have no columns for them.
+func (m *columns) nameLast(o *stint.Once) {
+	r := &m.request
+	for others := len(r.GetGroupSizes()) - 1; len(r.GetRequestIds()) < others; {
+		r.RequestIds, r.RequestBodies = append(r.RequestIds, nil), append(r.RequestBodies, nil)
+	}
+	r.RequestIds, r.RequestBodies = append(r.RequestIds, []byte(o.ID)), append(r.RequestBodies, o.Body[:])
 }
 
 func (m *columns) addClaim(c *stint.Claim) {
@@ -124,6 +139,9 @@ func (m *columns) message() *stintv1.TakeBatchRequest {
 	r.Consistency, r.OnStoreFailure = collapsed(r.GetConsistency(), 0), collapsed(r.GetOnStoreFailure(), 0)
 	if !m.local {
 		r.LocalLimit, r.LocalKeys = r.GetLocalLimit()[:0], r.GetLocalKeys()[:0]
+	}
+	for named := len(r.GetRequestIds()) > 0; named && len(r.GetRequestIds()) < len(r.GetGroupSizes()); {
+		r.RequestIds, r.RequestBodies = append(r.RequestIds, nil), append(r.RequestBodies, nil)
 	}
 	if m.plain {
 		r.GroupSizes = r.GetGroupSizes()[:0]

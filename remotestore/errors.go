@@ -35,7 +35,10 @@ func (s *Store) fromStatus(err error) error {
 
 // fromFailure translates the failure of one group.
 func fromFailure(f *stintv1.Failure) error {
-	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: stint.Kind(f.GetKind()), Problem: line(f.GetMessage())}
+	return &stint.Error{
+		Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: stint.Kind(f.GetKind()), Problem: line(f.GetMessage()),
+		RetryAfter: micros(max(0, f.GetRetryAfterUs())),
+	}
 }
 
 // line returns the first line of a server's message, cut to 300 characters. The server
@@ -57,6 +60,8 @@ func codeFrom(c codes.Code) stint.Code {
 		return stint.CodeTimeout
 	case codes.ResourceExhausted:
 		return stint.CodeExhausted
+	case codes.AlreadyExists:
+		return stint.CodeConflict
 	}
 	return stint.CodeInternal
 }

@@ -111,7 +111,7 @@ func (f *inFlight) assign(calls []*coalesce.Call[pending], m *stintv1.TakeBatchR
 func checkDecisions(m *stintv1.Decisions, n int) error {
 	for _, entries := range [...]int{
 		len(m.GetAllowed()), len(m.GetLimit()), len(m.GetRemaining()), len(m.GetRetryAfterUs()), len(m.GetResetAfterUs()),
-		len(m.GetNextAfterUs()), len(m.GetDelayUs()), len(m.GetGranted()), len(m.GetAtUs()), len(m.GetNever()), len(m.GetDegraded()), len(m.GetUnavailable()),
+		len(m.GetNextAfterUs()), len(m.GetDelayUs()), len(m.GetGranted()), len(m.GetAtUs()), len(m.GetNever()), len(m.GetDegraded()), len(m.GetUnavailable()), len(m.GetRepeats()),
 	} {
 		if entries > 1 && entries != n {
 			return garbled("a column does not fit the claims")
@@ -125,7 +125,7 @@ func readDecisions(out []stint.Decision, m *stintv1.Decisions, first int) {
 	for i := range out {
 		at := first + i
 		out[i] = stint.Decision{
-			Allowed: entry(m.GetAllowed(), at), Degraded: entry(m.GetDegraded(), at), Unavailable: entry(m.GetUnavailable(), at),
+			Allowed: entry(m.GetAllowed(), at), Degraded: entry(m.GetDegraded(), at), Unavailable: entry(m.GetUnavailable(), at), Repeated: entry(m.GetRepeats(), at),
 			Limit: entry(m.GetLimit(), at), Remaining: entry(m.GetRemaining(), at),
 			RetryAfter: micros(entry(m.GetRetryAfterUs(), at)), ResetAfter: micros(entry(m.GetResetAfterUs(), at)),
 			NextAfter: micros(entry(m.GetNextAfterUs(), at)), Delay: micros(entry(m.GetDelayUs(), at)),

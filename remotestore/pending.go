@@ -37,6 +37,8 @@ type pendingGroup struct {
 	shadow bool // charged only if the nearest group before it that is no shadow was admitted
 	part   int  // its number among the parts of the caller's groups; −1: addLeader made it
 	place  int  // index of its first decision among the caller's
+
+	once *stint.Once // not nil: the group may be repeated
 }
 
 // addOne adds a group of one claim.
@@ -52,6 +54,9 @@ func (c *pending) add(claims []stint.Claim, g pendingGroup) {
 	c.claims = append(c.claims, claims...)
 	c.groups = append(c.groups, g)
 	c.bytes += sizeOf(claims)
+	if g.once != nil {
+		c.bytes += len(g.once.ID) + len(g.once.Body) + 4
+	}
 }
 
 // addLeader adds a group whose outcome is known and that charges nothing: an empty one

@@ -57,16 +57,25 @@ func (j *split) load(c *pending) {
 			if len(c.groups) > 0 && !c.fits(claims) {
 				return
 			}
-			j.loadPart(c, claims, g.Dry || j.next.part > 0)
+			var once *stint.Once
+			if j.next.part == 0 && g.Repeatable() {
+				once = g.Once
+			}
+			j.loadPart(c, claims, once, g.Dry || j.next.part > 0)
 			j.next.part, j.next.of, j.next.place = j.next.part+1, j.next.of+1, j.next.place+len(claims)
 		}
 	}
 }
 
 // loadPart adds one part of a group to a call, or records why it is invalid. shadow
-// says that the part is charged with the leader of the call, if at all.
-func (j *split) loadPart(c *pending, claims []stint.Claim, shadow bool) {
-	if err := check(claims); err != nil {
+// says that the part is charged with the leader of the call, if at all. once is not nil for
+// a group that may be repeated.
+func (j *split) loadPart(c *pending, claims []stint.Claim, once *stint.Once, shadow bool) {
+	err := check(claims)
+	if err == nil {
+		err = once.Validate()
+	}
+	if err != nil {
 		j.errs.Set(j.next.of, j.groups, err)
 		j.charge = j.charge && j.next.part > 0 // the shadows of an invalid group are not charged
 		return
@@ -78,7 +87,7 @@ func (j *split) loadPart(c *pending, claims []stint.Claim, shadow bool) {
 	if !shadow {
 		j.leader = len(c.groups)
 	}
-	c.add(claims, pendingGroup{shadow: shadow, part: j.next.of, place: j.next.place})
+	c.add(claims, pendingGroup{shadow: shadow, part: j.next.of, place: j.next.place, once: once})
 }
 
 // unload copies the decisions and errors of a call to their places. If the call ends
@@ -93,7 +102,7 @@ func (j *split) unload(c *pending) {
 			j.errs.Set(g.part, j.groups, c.errorOf(i))
 			if i == j.leader && j.next.part > 0 {
 				_, binding := stint.Combine(claims[:g.claims], own)
-				j.charge = c.errorOf(i) == nil && binding.Allowed
+				j.charge = c.errorOf(i) == nil && binding.Allowed && (len(own) == 0 || !own[0].Repeated)
 			}
 		}
 		claims, decisions = claims[g.claims:], decisions[g.claims:]

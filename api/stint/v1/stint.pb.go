@@ -550,7 +550,12 @@ type CheckRequest struct {
 	Attributes map[string]string `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How much it uses where a rule does not say, 0 to 1000000000; absent: 1; 0
 	// peeks.
-	Cost          *int64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	Cost *int64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// Names the request, for a caller that repeats it when no answer came: 1 to
+	// 128 characters of visible ASCII. The same request with the same name within
+	// 60 s gets the first answer and is charged once; another request with it is
+	// ALREADY_EXISTS. Denials are not remembered, and a cost of 0 ignores it.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -597,6 +602,13 @@ func (x *CheckRequest) GetCost() int64 {
 		return *x.Cost
 	}
 	return 0
+}
+
+func (x *CheckRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // CheckResponse is what the rules decided.
@@ -698,7 +710,10 @@ type CheckBatchRequest struct {
 	// Row after row, one value for each name; an empty one is absent.
 	Values []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
 	// A column; default 1.
-	Cost          []int64 `protobuf:"varint,3,rep,packed,name=cost,proto3" json:"cost,omitempty"`
+	Cost []int64 `protobuf:"varint,3,rep,packed,name=cost,proto3" json:"cost,omitempty"`
+	// One for each row, or none: as request_id of a CheckRequest. An empty one
+	// is absent.
+	RequestIds    []string `protobuf:"bytes,4,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,6 +765,13 @@ func (x *CheckBatchRequest) GetValues() []string {
 func (x *CheckBatchRequest) GetCost() []int64 {
 	if x != nil {
 		return x.Cost
+	}
+	return nil
+}
+
+func (x *CheckBatchRequest) GetRequestIds() []string {
+	if x != nil {
+		return x.RequestIds
 	}
 	return nil
 }
@@ -860,8 +882,10 @@ type TakeRequest struct {
 	// Of a give-back, the at_us of the decision of its take; 0: now.
 	AtUs           int64          `protobuf:"varint,5,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	OnStoreFailure OnStoreFailure `protobuf:"varint,6,opt,name=on_store_failure,json=onStoreFailure,proto3,enum=stint.v1.OnStoreFailure" json:"on_store_failure,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// As that of a CheckRequest.
+	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TakeRequest) Reset() {
@@ -934,6 +958,13 @@ func (x *TakeRequest) GetOnStoreFailure() OnStoreFailure {
 		return x.OnStoreFailure
 	}
 	return OnStoreFailure_ON_STORE_FAILURE_UNSPECIFIED
+}
+
+func (x *TakeRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // TakeResponse is the decision.
@@ -1030,7 +1061,13 @@ type TakeBatchRequest struct {
 	Shadow []bool `protobuf:"varint,15,rep,packed,name=shadow,proto3" json:"shadow,omitempty"`
 	// A column: the greatest delay of a leaky bucket that the caller can use;
 	// default 0, any. Below 0: none at all.
-	MaxDelayUs    []int64 `protobuf:"zigzag64,16,rep,packed,name=max_delay_us,json=maxDelayUs,proto3" json:"max_delay_us,omitempty"`
+	MaxDelayUs []int64 `protobuf:"zigzag64,16,rep,packed,name=max_delay_us,json=maxDelayUs,proto3" json:"max_delay_us,omitempty"`
+	// One for each group, or none: names the group, for a caller that repeats it.
+	// At most 256 bytes; an empty one is absent.
+	RequestIds [][]byte `protobuf:"bytes,17,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"`
+	// One for each group, or none: a hash of 16 bytes of what else must be equal
+	// in a repeat; an empty one is zeros.
+	RequestBodies [][]byte `protobuf:"bytes,18,rep,name=request_bodies,json=requestBodies,proto3" json:"request_bodies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1177,6 +1214,20 @@ func (x *TakeBatchRequest) GetMaxDelayUs() []int64 {
 	return nil
 }
 
+func (x *TakeBatchRequest) GetRequestIds() [][]byte {
+	if x != nil {
+		return x.RequestIds
+	}
+	return nil
+}
+
+func (x *TakeBatchRequest) GetRequestBodies() [][]byte {
+	if x != nil {
+		return x.RequestBodies
+	}
+	return nil
+}
+
 // TakeBatchResponse is one decision a claim, in order.
 type TakeBatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1248,7 +1299,9 @@ type Decisions struct {
 	Degraded     []bool                 `protobuf:"varint,11,rep,packed,name=degraded,proto3" json:"degraded,omitempty"`
 	Unavailable  []bool                 `protobuf:"varint,12,rep,packed,name=unavailable,proto3" json:"unavailable,omitempty"`
 	// A column; default empty.
-	Penalty       []string `protobuf:"bytes,13,rep,name=penalty,proto3" json:"penalty,omitempty"`
+	Penalty []string `protobuf:"bytes,13,rep,name=penalty,proto3" json:"penalty,omitempty"`
+	// Made for an earlier call with the same request id; nothing was charged.
+	Repeats       []bool `protobuf:"varint,14,rep,packed,name=repeats,proto3" json:"repeats,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1374,6 +1427,13 @@ func (x *Decisions) GetPenalty() []string {
 	return nil
 }
 
+func (x *Decisions) GetRepeats() []bool {
+	if x != nil {
+		return x.Repeats
+	}
+	return nil
+}
+
 // Failure says why one of many has no decision.
 type Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1382,8 +1442,10 @@ type Failure struct {
 	// As google.rpc.Code.
 	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
 	// Finer than code, one word of few; may be empty.
-	Kind          string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Kind    string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// How long until the same request may succeed; 0: unknown.
+	RetryAfterUs  int64 `protobuf:"varint,5,opt,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1444,6 +1506,13 @@ func (x *Failure) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *Failure) GetRetryAfterUs() int64 {
+	if x != nil {
+		return x.RetryAfterUs
+	}
+	return 0
 }
 
 // PeekRequest is a key and its limits.
@@ -1655,7 +1724,9 @@ type GiveBackRequest struct {
 	// At least 1; absent: 1.
 	Cost *int64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	// The at_us of the decision of the take; 0: now.
-	AtUs          int64 `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	AtUs int64 `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	// As that of a CheckRequest: a repeated give-back gives back once.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1716,6 +1787,13 @@ func (x *GiveBackRequest) GetAtUs() int64 {
 		return x.AtUs
 	}
 	return 0
+}
+
+func (x *GiveBackRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // GiveBackResponse is how the key stands afterwards.
@@ -2062,12 +2140,14 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06shadow\x18\x03 \x01(\bR\x06shadow\x12.\n" +
-	"\bdecision\x18\x04 \x01(\v2\x12.stint.v1.DecisionR\bdecision\"\xb7\x01\n" +
+	"\bdecision\x18\x04 \x01(\v2\x12.stint.v1.DecisionR\bdecision\"\xd6\x01\n" +
 	"\fCheckRequest\x12F\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2&.stint.v1.CheckRequest.AttributesEntryR\n" +
 	"attributes\x12\x17\n" +
-	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x1a=\n" +
+	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
@@ -2078,29 +2158,33 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x06listed\x18\x03 \x01(\bR\x06listed\x12 \n" +
 	"\vunavailable\x18\x04 \x01(\bR\vunavailable\x12/\n" +
 	"\x06limits\x18\x05 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"U\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"v\n" +
 	"\x11CheckBatchRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06values\x12\x12\n" +
-	"\x04cost\x18\x03 \x03(\x03R\x04cost\"\xda\x01\n" +
+	"\x04cost\x18\x03 \x03(\x03R\x04cost\x12\x1f\n" +
+	"\vrequest_ids\x18\x04 \x03(\tR\n" +
+	"requestIds\"\xda\x01\n" +
 	"\x12CheckBatchResponse\x121\n" +
 	"\tdecisions\x18\x01 \x01(\v2\x13.stint.v1.DecisionsR\tdecisions\x12\x14\n" +
 	"\x05rules\x18\x02 \x03(\tR\x05rules\x12\x12\n" +
 	"\x04rule\x18\x03 \x03(\rR\x04rule\x12\x16\n" +
 	"\x06listed\x18\x04 \x03(\bR\x06listed\x12 \n" +
 	"\vunavailable\x18\x05 \x03(\bR\vunavailable\x12-\n" +
-	"\bfailures\x18\x06 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\xd9\x01\n" +
+	"\bfailures\x18\x06 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\xf8\x01\n" +
 	"\vTakeRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x14\n" +
 	"\x05extra\x18\x04 \x01(\x03R\x05extra\x12\x13\n" +
 	"\x05at_us\x18\x05 \x01(\x03R\x04atUs\x12B\n" +
-	"\x10on_store_failure\x18\x06 \x01(\x0e2\x18.stint.v1.OnStoreFailureR\x0eonStoreFailureB\a\n" +
+	"\x10on_store_failure\x18\x06 \x01(\x0e2\x18.stint.v1.OnStoreFailureR\x0eonStoreFailure\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\a \x01(\tR\trequestIdB\a\n" +
 	"\x05_cost\"o\n" +
 	"\fTakeResponse\x12.\n" +
 	"\bdecision\x18\x01 \x01(\v2\x12.stint.v1.DecisionR\bdecision\x12/\n" +
-	"\x06limits\x18\x02 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\"\x85\x04\n" +
+	"\x06limits\x18\x02 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\"\xcd\x04\n" +
 	"\x10TakeBatchRequest\x12'\n" +
 	"\x06limits\x18\x01 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\tR\x04keys\x12\x19\n" +
@@ -2122,10 +2206,13 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"groupSizes\x12\x16\n" +
 	"\x06shadow\x18\x0f \x03(\bR\x06shadow\x12 \n" +
 	"\fmax_delay_us\x18\x10 \x03(\x12R\n" +
-	"maxDelayUs\"u\n" +
+	"maxDelayUs\x12\x1f\n" +
+	"\vrequest_ids\x18\x11 \x03(\fR\n" +
+	"requestIds\x12%\n" +
+	"\x0erequest_bodies\x18\x12 \x03(\fR\rrequestBodies\"u\n" +
 	"\x11TakeBatchResponse\x121\n" +
 	"\tdecisions\x18\x01 \x01(\v2\x13.stint.v1.DecisionsR\tdecisions\x12-\n" +
-	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\x81\x03\n" +
+	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\x9b\x03\n" +
 	"\tDecisions\x12\x18\n" +
 	"\aallowed\x18\x01 \x03(\bR\aallowed\x12\x14\n" +
 	"\x05limit\x18\x02 \x03(\x03R\x05limit\x12\x1c\n" +
@@ -2140,12 +2227,14 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	" \x03(\bR\x05never\x12\x1a\n" +
 	"\bdegraded\x18\v \x03(\bR\bdegraded\x12 \n" +
 	"\vunavailable\x18\f \x03(\bR\vunavailable\x12\x18\n" +
-	"\apenalty\x18\r \x03(\tR\apenalty\"a\n" +
+	"\apenalty\x18\r \x03(\tR\apenalty\x12\x18\n" +
+	"\arepeats\x18\x0e \x03(\bR\arepeats\"\x87\x01\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"H\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12$\n" +
+	"\x0eretry_after_us\x18\x05 \x01(\x03R\fretryAfterUs\"H\n" +
 	"\vPeekRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\"o\n" +
@@ -2155,12 +2244,14 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\fResetRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\"\x0f\n" +
-	"\rResetResponse\"\x83\x01\n" +
+	"\rResetResponse\"\xa2\x01\n" +
 	"\x0fGiveBackRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x13\n" +
-	"\x05at_us\x18\x04 \x01(\x03R\x04atUsB\a\n" +
+	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestIdB\a\n" +
 	"\x05_cost\"s\n" +
 	"\x10GiveBackResponse\x12.\n" +
 	"\bdecision\x18\x01 \x01(\v2\x12.stint.v1.DecisionR\bdecision\x12/\n" +

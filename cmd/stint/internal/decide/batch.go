@@ -216,6 +216,22 @@ func checkCost(cost, least int64) error {
 	return nil
 }
 
+// maxRequestID is the greatest length of a request id, in bytes.
+const maxRequestID = 128
+
+// CheckRequestID returns an error unless an id has 1 to 128 characters of visible ASCII.
+func CheckRequestID(id string) error {
+	if id == "" || len(id) > maxRequestID {
+		return invalid("has %d characters (give 1 to %d, such as a UUID)", len(id), maxRequestID)
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return invalid("has a character other than visible ASCII (give 1 to %d characters, such as a UUID)", maxRequestID)
+		}
+	}
+	return nil
+}
+
 // CheckKey is [stint.ValidateKey] with a fast path for printable ASCII.
 func CheckKey(key string) error {
 	if uint(len(key)-1) < stint.MaxKey && printable(key) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
@@ -66,7 +68,14 @@ func (r *round) addCheck(m *stintv1.CheckRequest) error {
 	case n > maxAttributes:
 		return badRequest("attributes: has %d entries (give at most %d)", n, maxAttributes)
 	}
-	return r.Check(rule.Map(m.GetAttributes()), cost)
+	if err := checkID(m.GetRequestId()); err != nil {
+		return err
+	}
+	if err := r.Check(rule.Map(m.GetAttributes()), cost); err != nil {
+		return err
+	}
+	r.once(m.GetRequestId(), m)
+	return nil
 }
 
 func checkResponse(a *decide.Answer) *stintv1.CheckResponse {
@@ -91,10 +100,13 @@ type take struct {
 
 	limits []*stintv1.Limit
 	refund bool // Cost is the number of units to refund
+
+	requestID string
+	message   proto.Message
 }
 
 func takeOf(m *stintv1.TakeRequest) (t take, err error) {
-	t = take{Take: decide.Take{Key: m.GetKey(), Cost: 1, Extra: m.GetExtra(), At: m.GetAtUs()}, limits: m.GetLimits()}
+	t = take{Take: decide.Take{Key: m.GetKey(), Cost: 1, Extra: m.GetExtra(), At: m.GetAtUs()}, limits: m.GetLimits(), requestID: m.GetRequestId(), message: m}
 	if m.Cost != nil {
 		t.Cost = m.GetCost()
 	}
@@ -125,10 +137,18 @@ func (r *round) addTake(t *take) error {
 		r.limits = append(r.limits, limit)
 	}
 	t.Limits = r.limits
-	if t.refund {
-		return r.Refund(&t.Take)
+	err := checkID(t.requestID)
+	switch {
+	case err != nil:
+	case t.refund:
+		err = r.Refund(&t.Take)
+	default:
+		err = r.Take(&t.Take)
 	}
-	return r.Take(&t.Take)
+	if err == nil {
+		r.once(t.requestID, t.message)
+	}
+	return err
 }
 
 // Take decides a request of one key under the limits that the caller sends.
@@ -153,7 +173,7 @@ func (s *Service) Peek(ctx context.Context, m *stintv1.PeekRequest) (*stintv1.Pe
 
 // GiveBack refunds what a take was charged.
 func (s *Service) GiveBack(ctx context.Context, m *stintv1.GiveBackRequest) (*stintv1.GiveBackResponse, error) {
-	t := take{Take: decide.Take{Key: m.GetKey(), Cost: 1, At: m.GetAtUs()}, limits: m.GetLimits(), refund: true}
+	t := take{Take: decide.Take{Key: m.GetKey(), Cost: 1, At: m.GetAtUs()}, limits: m.GetLimits(), refund: true, requestID: m.GetRequestId(), message: m}
 	if m.Cost != nil {
 		t.Cost = m.GetCost()
 	}

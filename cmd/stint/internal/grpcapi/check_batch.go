@@ -20,7 +20,7 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 		return nil, s.failed(ctx, err)
 	}
 	for i := range r.rows {
-		if err := r.Check(&r.rows[i], at(m.GetCost(), i, 1)); err != nil {
+		if err := r.addRow(m, i); err != nil {
 			r.Fail(err)
 		}
 	}
@@ -28,6 +28,24 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 	response := r.checkBatchResponse()
 	s.log(ctx, r.Failure())
 	return response, nil
+}
+
+// addRow adds the check of a row. Its cost is part of the claims, so its body has none.
+func (r *round) addRow(m *stintv1.CheckBatchRequest, i int) error {
+	id := ""
+	if ids := m.GetRequestIds(); len(ids) > 0 {
+		id = ids[i]
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if err := r.Check(&r.rows[i], at(m.GetCost(), i, 1)); err != nil {
+		return err
+	}
+	if id != "" {
+		r.onceOf(id, r.rows[i].body())
+	}
+	return nil
 }
 
 // row is the attributes of one check of a batch.
@@ -56,6 +74,9 @@ func (r *round) readRows(m *stintv1.CheckBatchRequest) error {
 		return badRequest("values: has %d entries, which is no multiple of the %d names", len(values), len(names))
 	case n > maxBatch:
 		return badRequest("values: has %d rows (give at most %d)", n, maxBatch)
+	}
+	if ids := len(m.GetRequestIds()); ids != 0 && ids != n {
+		return badRequest("request_ids: has %d entries for %d rows (give one for each, or none)", ids, n)
 	}
 	r.rows = sized(r.rows, n)
 	for i := range r.rows {

@@ -59,6 +59,7 @@ var truthColumns = [...]struct {
 	{func(d *stint.Decision) bool { return d.RetryAfter == stint.Never }, func(m *stintv1.Decisions, c []bool) { m.Never = c }},
 	{func(d *stint.Decision) bool { return d.Degraded }, func(m *stintv1.Decisions, c []bool) { m.Degraded = c }},
 	{func(d *stint.Decision) bool { return d.Unavailable }, func(m *stintv1.Decisions, c []bool) { m.Unavailable = c }},
+	{func(d *stint.Decision) bool { return d.Repeated }, func(m *stintv1.Decisions, c []bool) { m.Repeats = c }},
 }
 
 // decisionColumns converts many decisions to one message.

@@ -46,7 +46,7 @@ func explain(err error) (code codes.Code, kind, message string) {
 		return codes.Internal, "", "no decision could be made"
 	}
 	code = codeOf(failed.Code)
-	if failed.Kind == stint.KindCallerBudget {
+	if failed.Kind == stint.KindCallerBudget || failed.Kind == stint.KindOnceBudget {
 		code = codes.ResourceExhausted
 	}
 	return code, string(failed.Kind), decide.Explain(failed)
@@ -64,13 +64,19 @@ func codeOf(c stint.Code) codes.Code {
 		return codes.Canceled
 	case stint.CodeExhausted:
 		return codes.ResourceExhausted
+	case stint.CodeConflict:
+		return codes.AlreadyExists
 	}
 	return codes.Internal
 }
 
 func failureOf(index int, err error) *stintv1.Failure {
 	code, kind, message := explain(err)
-	return &stintv1.Failure{Index: uint32(index), Code: int32(code), Kind: kind, Message: message}
+	f := &stintv1.Failure{Index: uint32(index), Code: int32(code), Kind: kind, Message: message}
+	if failed, ok := errors.AsType[*stint.Error](err); ok {
+		f.RetryAfterUs = micros(failed.RetryAfter)
+	}
+	return f
 }
 
 // isFailure reports whether an error of one call should be logged. A status is a mistake

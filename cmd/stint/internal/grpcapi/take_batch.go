@@ -247,6 +247,9 @@ func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 	if err := checkColumn("shadow", len(m.GetShadow()), n); err != nil {
 		return err
 	}
+	if err := checkOnces(m, n); err != nil {
+		return err
+	}
 	b.groups, b.shadows, b.unsent = b.groups[:0], b.shadows[:0], 0
 	rest := b.claims
 	for i := range n {
@@ -258,6 +261,9 @@ func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 			return badRequest("group_sizes: more than the %d claims", len(b.claims))
 		}
 		b.addPart(rest[:size:size], at(m.GetShadow(), i, false))
+		if ids := m.GetRequestIds(); len(ids) > 0 && len(ids[i]) > 0 && !at(m.GetShadow(), i, false) {
+			b.groups[len(b.groups)-1].Once = onceAt(m, i)
+		}
 		rest = rest[size:]
 	}
 	if len(rest) > 0 {

@@ -155,7 +155,7 @@ func (in *input) readRequestID(raw []byte) error {
 		return err
 	}
 	in.requestID = string(id)
-	return checkID(in.requestID)
+	return decide.CheckRequestID(in.requestID)
 }
 
 // oneOf returns the index of a JSON string among the given words.

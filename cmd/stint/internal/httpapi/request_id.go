@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // A caller names a request by the member request_id, or by the header Idempotency-Key of
@@ -17,9 +18,6 @@ import (
 
 // idempotencyKey is the header that names a request.
 const idempotencyKey = "Idempotency-Key"
-
-// maxRequestID is the greatest length of a request id, in bytes.
-const maxRequestID = 128
 
 // readKey reads the Idempotency-Key of a request: a string of RFC 9651 in quotes, or its
 // text without them. It returns "" if there is none.
@@ -35,7 +33,7 @@ func readKey(h http.Header) (string, error) {
 	if !ok {
 		return "", badRequest("%s: has a quote without an end, or text after it", idempotencyKey)
 	}
-	return key, within(idempotencyKey, checkID(key))
+	return key, within(idempotencyKey, decide.CheckRequestID(key))
 }
 
 // unquoted returns the text of a string in quotes, in which a backslash stands before a
@@ -47,10 +45,10 @@ func unquoted(value string) (text string, ok bool) {
 	}
 	var s strings.Builder
 	for i := 1; i < len(value); i++ {
-		switch c := value[i]; {
-		case c == '"':
+		switch c := value[i]; c {
+		case '"':
 			return s.String(), i == len(value)-1
-		case c == '\\':
+		case '\\':
 			if i++; i == len(value) || value[i] != '"' && value[i] != '\\' {
 				return "", false
 			}
@@ -60,19 +58,6 @@ func unquoted(value string) (text string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// checkID returns an error unless an id has 1 to maxRequestID characters of visible ASCII.
-func checkID(id string) error {
-	if id == "" || len(id) > maxRequestID {
-		return badRequest("has %d characters (give 1 to %d, such as a UUID)", len(id), maxRequestID)
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return badRequest("has a character other than visible ASCII (give 1 to %d characters, such as a UUID)", maxRequestID)
-		}
-	}
-	return nil
 }
 
 // onceOf returns the Once of the item that was read from raw and has an id.

@@ -42,7 +42,8 @@ const hourly = `{"algorithm":"fixed_window","limit":10,"window":"1h"}`
 func (r *running) left(key string) (n int) {
 	r.t.Helper()
 	got := r.post("http", "/v1/peek", `{"key":"`+key+`","limit":`+hourly+`}`)
-	if _, err := fmt.Sscanf(got.body[strings.Index(got.body, `"remaining":`):], `"remaining":%d`, &n); err != nil {
+	_, rest, _ := strings.Cut(got.body, `"remaining":`)
+	if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
 		r.t.Fatal(got.body)
 	}
 	return n
@@ -53,7 +54,7 @@ func TestARequestIDIsChargedOnce(t *testing.T) {
 		for name, c := range map[string]struct{ path, body, other string }{
 			"check": {"/v1/check", `{"attributes":{"api_key":"c","path":"/orders"},"request_id":"check"}`,
 				`{"attributes":{"api_key":"c","path":"/orders/2"},"request_id":"check"}`},
-			"take": {"/v1/take", `{"key":"t","limit":` + hourly + `,"request_id":"take"}`, `{"key":"t","limit":` + hourly + `,"cost":2,"request_id":"take"}`},
+			"take":  {"/v1/take", `{"key":"t","limit":` + hourly + `,"request_id":"take"}`, `{"key":"t","limit":` + hourly + `,"cost":2,"request_id":"take"}`},
 			"group": {"/v1/take", `{"key":"g","limits":["5/s",` + hourly + `],"request_id":"group"}`, `{"key":"other","limits":["5/s",` + hourly + `],"request_id":"group"}`},
 			"any":   {"/v1/take", `{"key":"a","limits":["5/s",` + hourly + `],"combine":"any","request_id":"any"}`, `{"key":"a","limits":["5/s",` + hourly + `],"request_id":"any"}`},
 		} {
