@@ -102,7 +102,7 @@ func TestBadChecksSayWhatIsWrong(t *testing.T) {
 		"fractional cost":          {`{"attributes":{},"cost":0.5}`, "cost: 0.5 is not a whole number"},
 		"cost of 2^63":             {`{"attributes":{},"cost":9223372036854775808}`, "cost: 9223372036854775808 is not"},
 		"cost above all limits":    {`{"attributes":{},"cost":1000000001}`, "cost: 1000000001 is out of range"},
-		"key as another would":     {`{"attributes":{},"key":"k"}`, `"key": is not a known field (use one of attributes, cost)`},
+		"key as another would":     {`{"attributes":{},"key":"k"}`, `"key": is not a known field (use one of attributes, cost, request_id)`},
 		"key of 5000 bytes":        {`{"attributes":{"path":"/v1/","api_key":"` + strings.Repeat("k", 5000) + `"}}`, "api_key"},
 		"key with a control":       {`{"attributes":{"path":"/v1/","api_key":"a\nb"}}`, "api_key"},
 		"half of a surrogate pair": {`{"attributes":{"path":"/v1/","api_key":"\udc00"}}`, "half of a surrogate pair"},
