@@ -56,6 +56,9 @@ const (
 	bucketEntries  = 8
 	// rowMemory is how long the denials of an address without connections count.
 	rowMemory = time.Minute
+	// closePause lets net/http write the rest of an answer, after which it already counts
+	// an HTTP/2 connection as idle.
+	closePause = 100 * time.Millisecond
 )
 
 type addressBucket struct {
@@ -225,7 +228,8 @@ func (b *addressBucket) leastLocked(now time.Time) int {
 }
 
 // refuse has new connections of an address closed for RefuseFor, and ends its open ones:
-// idle ones at once, others with their next answer, so that no answer is cut off.
+// idle ones soon, others with their next answer or when they become idle, so that no answer
+// is cut off.
 func (a *Addresses) refuse(e *address) {
 	var idle []*trackedConn
 	e.bucket.Lock()
@@ -244,8 +248,7 @@ func (a *Addresses) refuse(e *address) {
 	e.bucket.Unlock()
 	a.stats.began.Add(1)
 	for _, o := range idle {
-		o.countEnd()
-		_ = o.Close() // the client may have closed it before
+		o.closeSoon()
 	}
 }
 
@@ -294,6 +297,16 @@ func (c *trackedConn) countEnd() {
 	}
 }
 
+// closeSoon closes the connection if it is still idle after a pause.
+func (c *trackedConn) closeSoon() {
+	time.AfterFunc(closePause, func() {
+		if c.idle.Load() {
+			c.countEnd()
+			_ = c.Close() // the client may have closed it before
+		}
+	})
+}
+
 // Close implements [net.Conn].
 func (c *trackedConn) Close() error {
 	if e := c.from; e != nil && !c.closed.Swap(true) {
@@ -332,10 +345,16 @@ func (a *Addresses) ConnContext(ctx context.Context, c net.Conn) context.Context
 	return ctx
 }
 
-// ConnState is the hook [http.Server.ConnState].
+// ConnState is the hook [http.Server.ConnState]. A connection that is to end may become idle
+// only after refuse has looked: it is closed then.
 func (a *Addresses) ConnState(c net.Conn, state http.ConnState) {
-	if t := trackedIn(c); t != nil {
-		t.idle.Store(state == http.StateNew || state == http.StateIdle)
+	t := trackedIn(c)
+	if t == nil {
+		return
+	}
+	t.idle.Store(state == http.StateNew || state == http.StateIdle)
+	if state == http.StateIdle && t.ending.Load() {
+		t.closeSoon()
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -15,13 +17,13 @@ type peerConn struct {
 	net.Conn
 
 	from   net.Addr
-	closed bool
+	closed atomic.Bool
 }
 
 func (c *peerConn) RemoteAddr() net.Addr { return c.from }
 
 func (c *peerConn) Close() error {
-	c.closed = true
+	c.closed.Store(true)
 	return nil
 }
 
@@ -66,6 +68,10 @@ func (c *trackedConn) deny(n int, most int64) (ends bool) {
 }
 
 func TestDenialsOfAllConnectionsOfAnAddressCount(t *testing.T) {
+	synctest.Test(t, testDenialsOfAllConnections)
+}
+
+func testDenialsOfAllConnections(t *testing.T) {
 	c := newClients(t, AddressOptions{RefuseFor: 10 * time.Second})
 	idle, busy, other := c.connect("192.0.2.1"), c.connect("192.0.2.1"), c.connect("192.0.2.2")
 	c.ConnState(busy, http.StateActive)
@@ -81,11 +87,24 @@ func TestDenialsOfAllConnectionsOfAnAddressCount(t *testing.T) {
 	if !last.deny(1, 10) {
 		t.Error("the tenth denial does not end its connection")
 	}
+	late := c.connect("192.0.2.2") // becomes idle only after the refusal
+	late.ending.Store(true)
+	c.ConnState(late, http.StateActive)
+	c.ConnState(late, http.StateIdle)
+	again := c.connect("192.0.2.2") // gets another request in the pause
+	again.ending.Store(true)
+	c.ConnState(again, http.StateIdle)
+	c.ConnState(again, http.StateActive)
+	if idle.Conn.(*peerConn).closed.Load() {
+		t.Error("closed while an answer may be written")
+	}
+	time.Sleep(closePause)
+	synctest.Wait()
 	for name, conn := range map[string]struct {
 		conn           *trackedConn
 		closed, ending bool
-	}{"idle": {idle, true, true}, "busy": {busy, false, true}, "of another": {other, false, false}} {
-		if got := conn.conn.Conn.(*peerConn).closed; got != conn.closed || conn.conn.ending.Load() != conn.ending {
+	}{"idle": {idle, true, true}, "busy": {busy, false, true}, "late": {late, true, true}, "used again": {again, false, true}, "of another": {other, false, false}} {
+		if got := conn.conn.Conn.(*peerConn).closed.Load(); got != conn.closed || conn.conn.ending.Load() != conn.ending {
 			t.Errorf("the connection %s: closed %v", name, got)
 		}
 	}
@@ -96,7 +115,7 @@ func TestDenialsOfAllConnectionsOfAnAddressCount(t *testing.T) {
 	if c.connect("192.0.2.1") == nil {
 		t.Error("refused for too long")
 	}
-	if s := c.Stats(); s.Refusals != 1 || s.Refused != 1 || s.Closed != 1 {
+	if s := c.Stats(); s.Refusals != 1 || s.Refused != 1 || s.Closed != 2 {
 		t.Errorf("%+v", s)
 	}
 }
