@@ -51,12 +51,17 @@ descriptors:
 
 // startStint starts the program as its users do, with additional flags.
 func startStint(ctx context.Context, program string, more ...string) (*serverProcess, error) {
+	return startStintOn(ctx, "", program, benchRules, more...)
+}
+
+// startStintOn starts the program with a rule file on one CPU, or on any if cpu is empty.
+func startStintOn(ctx context.Context, cpu, program, ruleFile string, more ...string) (*serverProcess, error) {
 	dir, err := os.MkdirTemp("", "stint-bench-")
 	if err != nil {
 		return nil, err
 	}
 	rules, envoy := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "envoy")
-	err = errors.Join(os.WriteFile(rules, []byte(benchRules), 0o600), os.Mkdir(envoy, 0o700),
+	err = errors.Join(os.WriteFile(rules, []byte(ruleFile), 0o600), os.Mkdir(envoy, 0o700),
 		os.WriteFile(filepath.Join(envoy, "bench.yaml"), []byte(benchEnvoy), 0o600))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -64,7 +69,7 @@ func startStint(ctx context.Context, program string, more ...string) (*serverPro
 	const free = "127.0.0.1:0"
 	args := append([]string{"serve", "--rules", rules, "--envoy-config", envoy,
 		"--http", free, "--grpc", free, "--resp", free, "--admin", free, "--pprof"}, more...)
-	s := &serverProcess{dir: dir, command: exec.CommandContext(ctx, program, args...)} //nolint:gosec // the program is ours, or named by the operator
+	s := &serverProcess{dir: dir, command: command(ctx, cpu, program, args...)}
 	return s, s.start()
 }
 
