@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stintdev/stint/resilience/adaptive"
@@ -20,7 +21,7 @@ type exchangeKey struct{}
 // exchange is one request and its response while they pass through the gateway.
 type exchange struct {
 	w     http.ResponseWriter
-	saved http.Header // header fields of the response before the upstream's answer
+	saved http.Header // header fields of the response before the upstream's answer to an upgrade; nil for other requests
 	id    string
 
 	started time.Time
@@ -34,14 +35,49 @@ type exchange struct {
 	client  netip.Addr     // set only if the group has circuits
 	given   time.Duration  // the time that the client gives the request; 0: it has no deadline
 	late    *failure       // why there was no response before the deadline; nil: unknown
+
+	informing sync.Mutex // held while an informational response is written
+	final     bool       // the final response has begun; guarded by informing
 }
 
-// newExchange removes the header fields that others have written into the response, so
-// that informational responses neither carry nor overwrite them. restore puts them back.
+// newExchange removes the header fields that others have written into the response to an
+// upgrade, so that informational responses neither carry nor overwrite them. restore puts
+// them back. For other requests inform does both.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{w: w, saved: w.Header().Clone(), id: requestID(r.Header), started: time.Now()}
-	clear(w.Header())
+	x := &exchange{w: w, id: requestID(r.Header), started: time.Now()}
+	if isUpgrade(r.Header) {
+		x.final = true // the reverse proxy of the standard library passes informational responses on
+		x.saved = w.Header().Clone()
+		clear(w.Header())
+	}
 	return x
+}
+
+// inform passes on an informational response. http.Transport may receive one after the
+// final response has begun; it is dropped. The request of a health check has no exchange.
+func (x *exchange) inform(status int, h http.Header) {
+	if x == nil {
+		return
+	}
+	x.informing.Lock()
+	defer x.informing.Unlock()
+	if x.final {
+		return
+	}
+	own := x.w.Header()
+	saved := maps.Clone(own)
+	clear(own)
+	maps.Copy(own, h)
+	x.w.WriteHeader(status)
+	clear(own)
+	maps.Copy(own, saved)
+}
+
+// endInforming ends the informational responses.
+func (x *exchange) endInforming() {
+	x.informing.Lock()
+	x.final = true
+	x.informing.Unlock()
 }
 
 func exchangeOf(r *http.Request) *exchange {
@@ -91,22 +127,38 @@ func modifyResponse(res *http.Response) error {
 // restore restores the saved fields and removes conflicting fields from the upstream's
 // header: rate limit fields and the request id appear only once.
 func (x *exchange) restore(upstream http.Header) {
-	for name := range x.saved {
+	own := x.w.Header()
+	if x.saved != nil {
+		clear(own)
+		maps.Copy(own, x.saved)
+	}
+	for name := range own {
 		if isRateLimit(name) {
 			maps.DeleteFunc(upstream, func(name string, _ []string) bool { return isRateLimit(name) })
 			break
 		}
 	}
 	upstream.Del(requestIDHeader)
-	clear(x.w.Header())
-	maps.Copy(x.w.Header(), x.saved)
-	x.w.Header().Set(requestIDHeader, x.id)
+	own.Set(requestIDHeader, x.id)
 }
 
 // isRateLimit accepts names as net/http spells them, such as Ratelimit.
 func isRateLimit(name string) bool {
+	if !beginsWith(name, 'x', 'r') {
+		return false
+	}
 	rest, _ := strings.CutPrefix(strings.ToLower(name), "x-")
 	return rest == "ratelimit" || strings.HasPrefix(rest, "ratelimit-")
+}
+
+// beginsWith reports whether a name begins with one of two lower-case letters, in any
+// case. It excludes most names before the cost of lower case.
+func beginsWith(name string, a, b byte) bool {
+	if name == "" {
+		return false
+	}
+	first := name[0] | ('a' - 'A')
+	return first == a || first == b
 }
 
 const maxRequestID = 128 // characters

@@ -43,7 +43,7 @@ type Gateway struct {
 	groups  []*group
 	routes  *routes
 	refused RouteMetrics // of requests without a route
-	proxy   *httputil.ReverseProxy
+	proxy   *forwarder
 	now     func() time.Time
 	check   func(context.Context, *upstream) error
 }
@@ -52,7 +52,7 @@ type Gateway struct {
 // check of [Gateway.Run] fails. An error names the invalid option.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{options: o.setDefaults()}
-	g.now, g.check, g.proxy = g.options.Clock, g.checkUpstream, g.newProxy()
+	g.now, g.check, g.proxy = g.options.Clock, g.checkUpstream, &forwarder{g.newProxy()}
 	for _, options := range o.Groups {
 		gr, err := newGroup(options, &g.options)
 		if err != nil {

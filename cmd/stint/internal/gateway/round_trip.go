@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
+	"net/textproto"
 	"sync/atomic"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/http1client"
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
@@ -103,17 +105,26 @@ type attempt struct {
 }
 
 // send sends the request, together with the time that is left for it if it has a
-// deadline. With less than a millisecond left it sends nothing.
+// deadline, and records how far it came. With less than a millisecond left it sends
+// nothing.
 func (a *attempt) send(r *http.Request, u *upstream) (*http.Response, error) {
-	t := deadline.Transport{Base: u.group.wire.Load().of(u, r)}
-	return t.RoundTrip(a.request(r, u))
+	out, over := copyFor(r, u), u.group.wire.Load()
+	t := deadline.Transport{Base: over.of(u, out)}
+	if t.Base != over.plain {
+		return t.RoundTrip(out.WithContext(httptrace.WithClientTrace(r.Context(), a.trace(exchangeOf(r)))))
+	}
+	res, err := t.RoundTrip(out)
+	failed := errors.As(err, new(*http1client.DialError))
+	a.dialFailed.Store(failed)
+	a.reached.Store(!failed && !errors.Is(err, deadline.ErrRefused))
+	return res, err
 }
 
-// request returns a copy of r for the upstream. An attempt that ends without reading the
-// body leaves it open for the next one; the reverse proxy closes it in the end.
-func (a *attempt) request(r *http.Request, u *upstream) *http.Request {
-	out := r.WithContext(httptrace.WithClientTrace(r.Context(), a.trace()))
-	target := *r.URL
+// copyFor returns a copy of r for the upstream. An attempt that ends without reading the
+// body leaves it open for the next one; the forwarder closes it in the end.
+func copyFor(r *http.Request, u *upstream) *http.Request {
+	copied, target := *r, *r.URL
+	out := &copied
 	out.URL = &target
 	host := out.Host
 	(&httputil.ProxyRequest{Out: out}).SetURL(u.target)
@@ -126,7 +137,7 @@ func (a *attempt) request(r *http.Request, u *upstream) *http.Request {
 	return out
 }
 
-func (a *attempt) trace() *httptrace.ClientTrace {
+func (a *attempt) trace(x *exchange) *httptrace.ClientTrace {
 	note := func(err error) {
 		if err != nil {
 			a.dialFailed.Store(true)
@@ -137,6 +148,10 @@ func (a *attempt) trace() *httptrace.ClientTrace {
 		DNSDone:          func(i httptrace.DNSDoneInfo) { note(i.Err) },
 		ConnectDone:      func(_, _ string, err error) { note(err) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { note(err) },
+		Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
+			x.inform(status, http.Header(h))
+			return nil
+		},
 	}
 }
 

@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1client"
 )
 
 const (
@@ -16,8 +19,10 @@ const (
 	bufferSize        = 32 << 10
 )
 
-// transports holds one transport for each protocol of upstreams.
+// transports holds one transport for each protocol of upstreams, and one for the requests
+// that are cheaper to send without http.Transport.
 type transports struct {
+	plain    *http1client.Transport
 	standard *http.Transport // HTTP/1.1, and HTTP/2 if TLS negotiates it
 	http2    *http.Transport // HTTP/2 without TLS
 }
@@ -27,12 +32,27 @@ func newTransports(o *GroupOptions) *transports {
 	h1.SetHTTP1(true)
 	h1.SetHTTP2(true)
 	h2c.SetUnencryptedHTTP2(true)
-	return &transports{standard: newTransport(o, &h1), http2: newTransport(o, &h2c)}
+	return &transports{plain: newPlain(o), standard: newTransport(o, &h1), http2: newTransport(o, &h2c)}
+}
+
+func newPlain(o *GroupOptions) *http1client.Transport {
+	return http1client.New(http1client.Options{
+		Dial:                  dialer(o),
+		ResponseHeaderTimeout: o.ResponseHeaderTimeout,
+		MaxResponseHeader:     maxResponseHeader,
+		MaxIdlePerHost:        o.MaxIdlePerUpstream,
+		IdleTimeout:           o.IdleTimeout,
+		Informational:         func(r *http.Request, status int, h http.Header) { exchangeOf(r).inform(status, h) },
+	})
+}
+
+func dialer(o *GroupOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: o.DialTimeout}).DialContext
 }
 
 func newTransport(o *GroupOptions, protocols *http.Protocols) *http.Transport {
 	return &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: o.DialTimeout}).DialContext,
+		DialContext:            dialer(o),
 		TLSClientConfig:        o.clientTLS(),
 		TLSHandshakeTimeout:    o.TLSHandshakeTimeout,
 		ResponseHeaderTimeout:  o.ResponseHeaderTimeout,
@@ -56,17 +76,22 @@ func (o *GroupOptions) clientTLS() *tls.Config {
 }
 
 func (t *transports) closeIdle() {
+	t.plain.CloseIdleConnections()
 	t.standard.CloseIdleConnections()
 	t.http2.CloseIdleConnections()
 }
 
-// of returns the transport for a request. HTTP/2 has no Upgrade, so WebSocket requests to
-// an h2c upstream use HTTP/1.1.
-func (t *transports) of(u *upstream, r *http.Request) *http.Transport {
-	if u.http2 && r.Header.Get("Upgrade") == "" {
+// of returns the transport for a request to an upstream, with the upstream's URL. HTTP/2
+// has no Upgrade, so WebSocket requests to an h2c upstream use HTTP/1.1.
+func (t *transports) of(u *upstream, r *http.Request) http.RoundTripper {
+	switch {
+	case u.http2 && r.Header.Get("Upgrade") == "":
 		return t.http2
+	case http1client.Supports(r):
+		return t.plain
+	default:
+		return t.standard
 	}
-	return t.standard
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

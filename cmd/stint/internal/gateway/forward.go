@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// forwarder forwards ordinary requests itself, and leaves upgrades to the reverse proxy of
+// the standard library, whose hooks it shares. That one clones the request deeply, starts
+// a goroutine for each response and writes its header and its body apart, which costs more
+// than all that Stint does with a request.
+type forwarder struct{ *httputil.ReverseProxy }
+
+// ServeHTTP forwards the request and copies the response.
+func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isUpgrade(r.Header) {
+		f.ReverseProxy.ServeHTTP(w, r)
+		return
+	}
+	out := outgoing(r)
+	if out.Body != nil {
+		defer func() { _ = out.Body.Close() }() // the transport may read the body after the handler; a read after Close is safe
+	}
+	f.Rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = []string{""} // keeps http.Transport from sending its own
+	}
+	res, err := f.Transport.RoundTrip(out)
+	exchangeOf(r).endInforming()
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		err = errors.Join(errors.New("the upstream switches to a protocol that the request did not ask for"), res.Body.Close())
+	}
+	if err != nil {
+		f.ErrorHandler(w, out, err)
+		return
+	}
+	f.respond(w, res)
+}
+
+// isUpgrade reports whether the request asks to switch protocols.
+func isUpgrade(h http.Header) bool {
+	return len(h["Upgrade"]) > 0 && httpguts.HeaderValuesContainsToken(h["Connection"], "Upgrade")
+}
+
+// outgoing returns a copy of the request without hop-by-hop fields. The values of its
+// fields are those of r, and are replaced but never changed.
+func outgoing(r *http.Request) *http.Request {
+	const added = 6 // fields that rewrite adds
+	out, target := *r, *r.URL
+	out.URL, out.Header, out.Close = &target, make(http.Header, len(r.Header)+added), false
+	for name, values := range r.Header {
+		if !isHopByHop(name) {
+			out.Header[name] = values
+		}
+	}
+	dropNamed(out.Header, r.Header["Connection"])
+	if httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers") {
+		out.Header["Te"] = []string{"trailers"}
+	}
+	if r.ContentLength == 0 {
+		out.Body = nil // http.Transport repeats only requests without a body
+	}
+	if out.Body != nil {
+		out.Body = io.NopCloser(out.Body)
+	}
+	return &out
+}
+
+// isHopByHop reports whether a field concerns one connection.
+func isHopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// dropNamed removes the fields that Connection names.
+func dropNamed(h http.Header, connection []string) {
+	for _, line := range connection {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.Trim(name, " \t"))
+		}
+	}
+}
+
+// respond writes the response. It panics with [http.ErrAbortHandler] if the response
+// breaks off.
+func (f *forwarder) respond(w http.ResponseWriter, res *http.Response) {
+	dropNamed(res.Header, res.Header["Connection"])
+	for name := range res.Header {
+		if isHopByHop(name) {
+			delete(res.Header, name)
+		}
+	}
+	if err := f.ModifyResponse(res); err != nil {
+		_ = res.Body.Close() // the connection is closed; the error that counts is err
+		f.ErrorHandler(w, res.Request, err)
+		return
+	}
+	h := w.Header()
+	addAll(h, res.Header)
+	announced := len(res.Trailer)
+	for name := range res.Trailer {
+		h.Add("Trailer", name)
+	}
+	w.WriteHeader(res.StatusCode)
+	if err := f.copyBody(w, res.Body); err != nil {
+		_ = res.Body.Close() // err is the cause
+		f.ErrorLog.Printf("the response broke off: %v", err)
+		panic(http.ErrAbortHandler)
+	}
+	_ = res.Body.Close() // it was read to its end
+	if len(res.Trailer) > 0 {
+		_ = http.NewResponseController(w).Flush() // trailers need a chunked body; an unflushed one would get a length
+	}
+	if len(res.Trailer) == announced {
+		addAll(h, res.Trailer)
+		return
+	}
+	for name, values := range res.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+// addAll adds the fields in from, whose names are canonical.
+func addAll(to, from http.Header) {
+	for name, values := range from {
+		if present := to[name]; len(present) > 0 {
+			values = append(present[:len(present):len(present)], values...)
+		}
+		to[name] = values
+	}
+}
+
+// copyBody forwards each part of the body at once. A part after which more has already
+// arrived, and the last part, are not flushed: the next write, or the end of the handler,
+// does it. The header is flushed first unless the body has begun to arrive.
+func (f *forwarder) copyBody(w http.ResponseWriter, from io.Reader) error {
+	if from == http.NoBody {
+		return nil
+	}
+	arrived, _ := from.(interface{ Buffered() int })
+	flush := func() error {
+		if arrived != nil && arrived.Buffered() > 0 {
+			return nil
+		}
+		return http.NewResponseController(w).Flush()
+	}
+	buffer := f.BufferPool.Get()
+	defer f.BufferPool.Put(buffer)
+	if err := flush(); err != nil {
+		return err
+	}
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+}
