@@ -1,8 +1,8 @@
 package gateway
 
 import (
-	"crypto/rand"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -144,21 +144,15 @@ func (x *exchange) restore(upstream http.Header) {
 
 // isRateLimit accepts names as net/http spells them, such as Ratelimit.
 func isRateLimit(name string) bool {
-	if !beginsWith(name, 'x', 'r') {
-		return false
+	const family = "ratelimit"
+	if hasPrefixFold(name, "x-") {
+		name = name[len("x-"):]
 	}
-	rest, _ := strings.CutPrefix(strings.ToLower(name), "x-")
-	return rest == "ratelimit" || strings.HasPrefix(rest, "ratelimit-")
+	return hasPrefixFold(name, family) && (len(name) == len(family) || name[len(family)] == '-')
 }
 
-// beginsWith reports whether a name begins with one of two lower-case letters, in any
-// case. It excludes most names before the cost of lower case.
-func beginsWith(name string, a, b byte) bool {
-	if name == "" {
-		return false
-	}
-	first := name[0] | ('a' - 'A')
-	return first == a || first == b
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 const maxRequestID = 128 // characters
@@ -180,7 +174,22 @@ func requestID(h http.Header) string {
 	if ids := h[requestIDHeader]; len(ids) == 1 && validID(ids[0]) {
 		return ids[0]
 	}
-	return rand.Text()
+	return newID()
+}
+
+// newID returns 26 letters and digits of 128 random bits. An id has to be unique, not secret, so it
+// comes from the runtime's generator, which is seeded by the system.
+func newID() string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	var id [26]byte
+	for i := range 2 {
+		bits := rand.Uint64()
+		for j := range len(id) / 2 {
+			id[i*len(id)/2+j] = letters[bits&31]
+			bits = bits>>5 | bits<<59
+		}
+	}
+	return string(id[:])
 }
 
 // validID allows 1 to 128 visible ASCII characters.

@@ -51,8 +51,8 @@ func (g *Gateway) continueForwarded(in *http.Request, out http.Header, peer neti
 
 // isForwarded treats underscores as hyphens, as many applications do.
 func isForwarded(name string) bool {
-	if !beginsWith(name, 'x', 'f') {
-		return false
+	if name == "" || name[0]|' ' != 'x' && name[0]|' ' != 'f' {
+		return false // most names, without the cost of lower case
 	}
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-")

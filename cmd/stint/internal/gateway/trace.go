@@ -1,8 +1,9 @@
 package gateway
 
 import (
-	"crypto/rand"
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 )
@@ -28,13 +29,19 @@ func setTrace(in, out http.Header) {
 }
 
 // newTraceparent begins a trace. It is marked as sampled, because an upstream that follows its
-// caller's decision would record nothing without the mark.
+// caller's decision would record nothing without the mark. Ids have to be unique, not
+// secret.
 func newTraceparent() string {
 	var id [24]byte
-	_, _ = rand.Read(id[:]) // never fails
-	id[0] |= 1              // neither id may be all zero
+	for i := 0; i < len(id); i += 8 {
+		binary.BigEndian.PutUint64(id[i:], rand.Uint64())
+	}
+	id[0] |= 1 // neither id may be all zero
 	id[16] |= 1
-	return fmt.Sprintf("00-%x-%x-01", id[:16], id[16:])
+	text := append(make([]byte, 0, 64), "00-"...)
+	text = append(hex.AppendEncode(text, id[:16]), '-')
+	text = append(hex.AppendEncode(text, id[16:]), "-01"...)
+	return string(text)
 }
 
 // validTraceparent accepts version-traceid-parentid-flags in lower-case hexadecimal. A
