@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -133,7 +134,7 @@ func (f *forwarder) respond(w http.ResponseWriter, res *http.Response) {
 func addAll(to, from http.Header) {
 	for name, values := range from {
 		if present := to[name]; len(present) > 0 {
-			values = append(present[:len(present):len(present)], values...)
+			values = append(slices.Clip(present), values...)
 		}
 		to[name] = values
 	}

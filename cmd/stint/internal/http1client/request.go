@@ -21,7 +21,7 @@ func Supports(r *http.Request) bool {
 		return false
 	}
 	for name, values := range r.Header {
-		if isFraming(name) || !httpguts.ValidHeaderFieldName(name) {
+		if isFraming(name) || name == "User-Agent" && len(values) > 1 || !httpguts.ValidHeaderFieldName(name) {
 			return false
 		}
 		for _, v := range values {
@@ -53,8 +53,9 @@ func hostOf(r *http.Request) string {
 // punctuation of names, IPv6 addresses and ports. A zone is not for the server.
 func isPlainHost(host string) bool {
 	for i := range len(host) {
-		c := host[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(".-_:[]", c) >= 0) {
+		switch c := host[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(".-_:[]", c) >= 0:
+		default:
 			return false
 		}
 	}
