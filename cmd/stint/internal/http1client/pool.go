@@ -47,42 +47,47 @@ func (p *pool) put(c *conn) {
 		p.hosts = map[string][]*conn{}
 	}
 	p.hosts[c.host] = append(all, c)
-	p.sweepLaterLocked()
-}
-
-// sweepLaterLocked schedules a sweep, unless one is scheduled.
-func (p *pool) sweepLaterLocked() {
-	switch {
-	case p.armed:
-		return
-	case p.timer == nil:
-		p.timer = time.AfterFunc(p.timeout, p.sweep)
-	default:
-		p.timer.Reset(p.timeout)
+	if !p.armed {
+		p.sweepLocked(p.timeout)
 	}
-	p.armed = true
 }
 
-// sweep closes the connections that have been idle for the timeout.
+// sweepLocked schedules the next sweep.
+func (p *pool) sweepLocked(after time.Duration) {
+	p.armed = true
+	if p.timer == nil {
+		p.timer = time.AfterFunc(after, p.sweep)
+		return
+	}
+	p.timer.Reset(after)
+}
+
+// sweep closes the connections that have been idle for the timeout, and schedules the next
+// sweep for when the next one will have been.
 func (p *pool) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armed = false
-	oldest := time.Now().Add(-p.timeout)
+	next := p.timeout
 	for host, all := range p.hosts {
 		all = slices.DeleteFunc(all, func(c *conn) bool {
-			expired := !c.since.After(oldest)
-			if expired {
+			left := p.timeout - time.Since(c.since)
+			if left <= 0 {
 				c.close()
+				return true
 			}
-			return expired
+			next = min(next, left)
+			return false
 		})
 		if len(all) == 0 {
 			delete(p.hosts, host)
 			continue
 		}
 		p.hosts[host] = all
-		p.sweepLaterLocked()
+		p.armed = true
+	}
+	if p.armed {
+		p.sweepLocked(next)
 	}
 }
 

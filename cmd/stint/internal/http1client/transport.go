@@ -33,7 +33,7 @@ type Options struct {
 	ResponseHeaderTimeout time.Duration // from sending the request to the end of the response's header
 	MaxResponseHeader     int64         // bytes of a response before its body
 	MaxIdlePerHost        int           // idle connections kept for each host
-	IdleTimeout           time.Duration // an idle connection is closed after it, at the latest after twice the time
+	IdleTimeout           time.Duration // an idle connection is closed after it
 
 	// Informational, unless nil, receives the responses 100 to 199. It is called from
 	// RoundTrip.
