@@ -11,6 +11,30 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
+// lentBody is the body of a request while the handler runs. A transport may read it later,
+// when the server of net/http no longer allows it.
+type lentBody struct {
+	io.Reader
+
+	returned atomic.Bool
+}
+
+var errBodyReturned = errors.New("the request has ended")
+
+func (b *lentBody) Read(p []byte) (int, error) {
+	if b.returned.Load() {
+		return 0, errBodyReturned
+	}
+	return b.Reader.Read(p)
+}
+
+// Close leaves the server's body open: closing it would read the rest, for which a client
+// may take any time.
+func (b *lentBody) Close() error {
+	b.returned.Store(true)
+	return nil
+}
+
 // upload is the body of an HTTP/1.1 request. It records how reading it ended.
 type upload struct {
 	io.ReadCloser

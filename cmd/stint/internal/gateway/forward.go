@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -25,7 +26,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	out := outgoing(r)
 	if out.Body != nil {
-		defer func() { _ = out.Body.Close() }() // the transport may read the body after the handler; a read after Close is safe
+		defer func() { _ = out.Body.Close() }() // takes the body back; a lentBody has no error
 	}
 	f.Rewrite(&httputil.ProxyRequest{In: r, Out: out})
 	if _, ok := out.Header["User-Agent"]; !ok {
@@ -33,8 +34,8 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	res, err := f.Transport.RoundTrip(out)
 	exchangeOf(r).endInforming()
-	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
-		err = errors.Join(errors.New("the upstream switches to a protocol that the request did not ask for"), res.Body.Close())
+	if err == nil && res.StatusCode < http.StatusOK {
+		err = errors.Join(fmt.Errorf("the upstream answers %d", res.StatusCode), res.Body.Close())
 	}
 	if err != nil {
 		f.ErrorHandler(w, out, err)
@@ -67,7 +68,7 @@ func outgoing(r *http.Request) *http.Request {
 		out.Body = nil // http.Transport repeats only requests without a body
 	}
 	if out.Body != nil {
-		out.Body = io.NopCloser(out.Body)
+		out.Body = &lentBody{Reader: out.Body}
 	}
 	return &out
 }
@@ -140,25 +141,22 @@ func addAll(to, from http.Header) {
 	}
 }
 
-// copyBody forwards each part of the body at once. A part after which more has already
-// arrived, and the last part, are not flushed: the next write, or the end of the handler,
-// does it. The header is flushed first unless the body has begun to arrive.
+// copyBody forwards each part of the body at once. A part is not flushed if more has
+// already arrived, nor is the last part: the next write, or the end of the handler, does
+// it. The header is flushed first unless the body has begun to arrive.
 func (f *forwarder) copyBody(w http.ResponseWriter, from io.Reader) error {
 	if from == http.NoBody {
 		return nil
 	}
-	arrived, _ := from.(interface{ Buffered() int })
-	flush := func() error {
-		if arrived != nil && arrived.Buffered() > 0 {
-			return nil
+	arrived, _ := from.(interface{ Ready() bool })
+	flush := func() {
+		if arrived == nil || !arrived.Ready() {
+			_ = http.NewResponseController(w).Flush() // if the client has left, the next write fails too
 		}
-		return http.NewResponseController(w).Flush()
 	}
 	buffer := f.BufferPool.Get()
 	defer f.BufferPool.Put(buffer)
-	if err := flush(); err != nil {
-		return err
-	}
+	flush()
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
@@ -172,8 +170,6 @@ func (f *forwarder) copyBody(w http.ResponseWriter, from io.Reader) error {
 		case err != nil:
 			return err
 		}
-		if err := flush(); err != nil {
-			return err
-		}
+		flush()
 	}
 }

@@ -2,10 +2,12 @@ package http1client
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -71,6 +73,8 @@ type body struct {
 	request *http.Request
 	stop    func() bool // ends the watch of the request's context
 	keep    bool        // the server keeps the connection
+	chunked bool
+	begun   bool // Read was called
 	ended   bool
 }
 
@@ -79,6 +83,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.ended {
 		return 0, io.EOF
 	}
+	b.begun = true
 	b.conn.unbound()
 	n, err := b.inner.Read(p)
 	switch {
@@ -93,13 +98,37 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Buffered returns the number of bytes that have arrived and were not read. While it is
-// above 0, Read does not wait, except for the rest of a chunk's length or of the trailers.
-func (b *body) Buffered() int {
-	if b.ended {
-		return 0
+// Ready reports whether the next Read certainly returns without waiting. Of a chunked body
+// it knows only before the first Read.
+func (b *body) Ready() bool {
+	n := b.conn.reader.Buffered()
+	switch {
+	case b.ended || n == 0:
+		return false
+	case !b.chunked:
+		return true
+	case b.begun:
+		return false // what is buffered may be in the middle of a chunk
 	}
-	return b.conn.reader.Buffered()
+	arrived, _ := b.conn.reader.Peek(n) // cannot fail: n bytes are buffered
+	return wholeChunks(arrived)
+}
+
+// wholeChunks reports whether the text consists of whole chunks. If one were incomplete,
+// the reader of the standard library would wait for the rest.
+func wholeChunks(text []byte) bool {
+	for len(text) > 0 {
+		length, rest, found := bytes.Cut(text, []byte("\r\n"))
+		n, err := strconv.ParseUint(string(length), 16, 31)
+		switch {
+		case !found || err != nil || uint64(len(rest)) < n+2:
+			return false
+		case n == 0:
+			return string(rest[:2]) == "\r\n" // no trailers follow
+		}
+		text = rest[n+2:]
+	}
+	return true
 }
 
 // Close implements [io.Closer]. A body that was not read to its end closes the connection,

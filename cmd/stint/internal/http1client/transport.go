@@ -126,7 +126,7 @@ func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
 		c.close()
 		return nil, err
 	}
-	b := &body{inner: res.Body, conn: c, pool: &t.idle, request: r, stop: stop, keep: !res.Close}
+	b := &body{inner: res.Body, conn: c, pool: &t.idle, request: r, stop: stop, keep: !res.Close, chunked: len(res.TransferEncoding) > 0}
 	if res.Body == http.NoBody {
 		b.end(true)
 	} else {

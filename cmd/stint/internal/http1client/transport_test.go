@@ -209,6 +209,68 @@ func TestBodyThatIsClosedEarlyClosesItsConnection(t *testing.T) {
 	}
 }
 
+// TestReadyBodyDoesNotWait holds for a server that stops after each byte of its response.
+func TestReadyBodyDoesNotWait(t *testing.T) {
+	ready := 0
+	for _, response := range responses {
+		for end := range len(response) {
+			if end > 200 {
+				break // the rest repeats
+			}
+			if readyBody(t, response[:end]) {
+				ready++
+			}
+		}
+	}
+	if ready == 0 {
+		t.Error("no body was ever ready")
+	}
+	if !readyBody(t, responses[0]) || !readyBody(t, responses[8]) {
+		t.Error("a body that has arrived whole is not ready")
+	}
+}
+
+// readyBody reports whether the body was ready at its begin or later. The server sends
+// some bytes and then waits, so that reading a body that is ready must not block: in a
+// bubble that would be a deadlock.
+func readyBody(t *testing.T, response string) (ready bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		tr := newTestTransport(func(context.Context, string, string) (net.Conn, error) { return client, nil })
+		defer tr.CloseIdleConnections()
+		go func() {
+			_, _ = http.ReadRequest(bufio.NewReader(server))
+			_, _ = io.WriteString(server, response)
+			time.Sleep(time.Hour)
+			_ = server.Close()
+		}()
+		start := time.Now()
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/", http.NoBody)
+		res, err := tr.RoundTrip(r)
+		if err != nil {
+			time.Sleep(2 * time.Hour) // ends the server
+			return
+		}
+		for buffer := make([]byte, 3); ; {
+			at := time.Since(start)
+			arrived, _ := res.Body.(interface{ Ready() bool })
+			isReady := arrived != nil && arrived.Ready()
+			ready = ready || isReady
+			_, err := res.Body.Read(buffer)
+			if isReady && time.Since(start) != at {
+				t.Errorf("%q: a read waits though the body is ready", response)
+			}
+			if err != nil {
+				break
+			}
+		}
+		_ = res.Body.Close()
+		time.Sleep(2 * time.Hour) // ends the server
+	})
+	return ready
+}
+
 func TestFailedDialIsToldApart(t *testing.T) {
 	refused := errors.New("refused")
 	tr := newTestTransport(func(context.Context, string, string) (net.Conn, error) { return nil, refused })
