@@ -113,7 +113,7 @@ func (f *forwarder) respond(w http.ResponseWriter, res *http.Response) {
 		h.Add("Trailer", name)
 	}
 	w.WriteHeader(res.StatusCode)
-	if err := f.copyBody(w, res.Body); err != nil {
+	if err := f.copyBody(w, res); err != nil {
 		_ = res.Body.Close() // err is the cause
 		f.ErrorLog.Printf("the response broke off: %v", err)
 		panic(http.ErrAbortHandler)
@@ -143,8 +143,10 @@ func addAll(to, from http.Header) {
 
 // copyBody forwards each part of the body at once. A part is not flushed if more has
 // already arrived, nor is the last part: the next write, or the end of the handler, does
-// it. The header is flushed first unless the body has begun to arrive.
-func (f *forwarder) copyBody(w http.ResponseWriter, from io.Reader) error {
+// it. The header is flushed first unless the body has begun to arrive, or is empty: the
+// status of gRPC in a header counts only if the stream ends with that header.
+func (f *forwarder) copyBody(w http.ResponseWriter, res *http.Response) error {
+	from := res.Body
 	if from == http.NoBody {
 		return nil
 	}
@@ -156,7 +158,9 @@ func (f *forwarder) copyBody(w http.ResponseWriter, from io.Reader) error {
 	}
 	buffer := f.BufferPool.Get()
 	defer f.BufferPool.Put(buffer)
-	flush()
+	if res.ContentLength != 0 {
+		flush()
+	}
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
