@@ -164,7 +164,7 @@ func (f *forwarder) copyBody(w http.ResponseWriter, res *http.Response) error {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if _, err := w.Write(buffer[:n]); err != nil {
+			if _, err := w.Write(buffer[:n]); err != nil { //nolint:gosec // a proxy passes on what the upstream answers
 				return err
 			}
 		}
