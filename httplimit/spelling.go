@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// SpellHeaders returns a handler whose HTTP/1.1 responses have the header fields of limits
-// (and WWW-Authenticate) in the letter case of their documents, such as X-RateLimit-Limit. net/http keeps headers
-// under canonical names and writes X-Ratelimit-Limit; clients that compare names exactly,
-// which they should not, miss that. HTTP/2 has lower case alone.
+// SpellHeaders returns a handler whose HTTP/1.1 responses have the header fields of limits,
+// ETag and WWW-Authenticate in the letter case of their documents, such as
+// X-RateLimit-Limit. net/http keeps headers under canonical names and writes
+// X-Ratelimit-Limit; clients that compare names exactly, which they should not, miss that.
+// HTTP/2 has lower case alone.
 //
 // The names change at the last moment, when the header of the response is written: until
 // then handlers and middleware find the fields by [http.Header.Get]. So SpellHeaders belongs
@@ -94,6 +95,8 @@ func spelling(name string) string {
 		return "X-RateLimit-Reset"
 	case "Ratelimit-Policy":
 		return "RateLimit-Policy"
+	case "Etag":
+		return "ETag"
 	case "Www-Authenticate":
 		return "WWW-Authenticate"
 	}

@@ -171,7 +171,7 @@ func TestStoreIsWatchedLater(t *testing.T) {
 	m, r := New(), prometheus.NewRegistry()
 	check(t, r.Register(m))
 	check(t, m.WatchStore("limits", stint.NewMemory(stint.MemoryOptions{})))
-	if families, err := r.Gather(); err != nil || len(families) != 7 {
+	if families, err := r.Gather(); err != nil || len(families) != 9 {
 		t.Errorf("%d families, %v", len(families), err)
 	}
 }

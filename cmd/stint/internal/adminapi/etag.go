@@ -3,7 +3,6 @@ package adminapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net/http"
 
 	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
@@ -34,9 +33,6 @@ type tagger func(c *contents) (string, error)
 
 // setTag returns the tag of a whole set.
 func setTag(c *contents) (string, error) { return hashTag(c.files), nil }
-
-// writeTag writes the field in its documented letter case, which Set would change.
-func writeTag(h http.Header, tag string) { h["ETag"] = []string{tag} }
 
 func hashTag(files []rule.File) string { return `"` + ruleset.HashOf(files)[:24] + `"` }
 

@@ -49,7 +49,7 @@ func (a *API) readSet(r *request) (any, error) {
 }
 
 func showVersion(r *request, v ruleset.Version) (any, error) {
-	writeTag(r.w.Header(), hashTag(v.Files))
+	r.w.Header().Set("ETag", hashTag(v.Files))
 	if r.wantsYAML() {
 		return plainText{"application/yaml", oneText(v.Files)}, nil
 	}
@@ -174,7 +174,7 @@ func (a *API) read(find func(files []rule.File, name string) (ruleedit.Text, err
 		if err != nil {
 			return nil, err
 		}
-		writeTag(r.w.Header(), tagOf(text.JSON()))
+		r.w.Header().Set("ETag", tagOf(text.JSON()))
 		if r.wantsYAML() {
 			return plainText{"application/yaml", text.YAML()}, nil
 		}

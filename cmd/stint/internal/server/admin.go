@@ -10,6 +10,7 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
+	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/rule"
 )
@@ -69,8 +70,8 @@ func (s *Server) rulesAPI() (folders []httpapi.Folder) {
 	if s.adminTokens != nil {
 		s.metrics.ReadAdminTokens(func() uint64 { return s.adminTokens.Refused() })
 	}
-	api := adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
-		Emergency: emergencyAPI{s.rules.switched, s.rules}, Sample: s.rules.sample, MostDenied: s.config.MostDenied, Trial: s.rules.trial})
+	api := httplimit.SpellHeaders(adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
+		Emergency: emergencyAPI{s.rules.switched, s.rules}, Sample: s.rules.sample, MostDenied: s.config.MostDenied, Trial: s.rules.trial}))
 	for _, path := range adminapi.Paths() {
 		folders = append(folders, httpapi.Folder{Prefix: path, Handle: api.ServeHTTP})
 	}
