@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -54,7 +55,9 @@ func (c *counted) take(key string, n int) {
 
 func (c *counted) hot(key string) bool { return c.sketch.Hot(c.limit, key) }
 
-func TestAKeyAboveTheRateIsHot(t *testing.T) {
+func TestAKeyAboveTheRateIsHot(t *testing.T) { synctest.Test(t, testAKeyAboveTheRateIsHot) }
+
+func testAKeyAboveTheRateIsHot(t *testing.T) {
 	c := newCounted(t, 100)
 	c.take("busy", 99)
 	c.take("quiet", 50)
@@ -78,6 +81,10 @@ func TestAKeyAboveTheRateIsHot(t *testing.T) {
 	c.take("busy", 150)
 	if got := c.sketch.EndInterval(2 * time.Second); len(got) != 0 {
 		t.Errorf("75 requests a second are hot: %+v", got)
+	}
+	time.Sleep(time.Second + time.Millisecond) // the end of the interval is late
+	if c.take("busy", 150); c.hot("busy") {
+		t.Error("hot for the requests of more than a second")
 	}
 }
 
@@ -154,21 +161,67 @@ func TestSamplingKeepsTheRate(t *testing.T) {
 		}
 		groups[i].Claims = []stint.Claim{{Key: key, Limit: c.limit, Cost: 1}}
 	}
-	for _, mask := range []uint32{0, 15, 15} {
-		if got := c.sketch.mask.Load(); got != mask {
-			t.Errorf("mask %d, want %d", got, mask)
+	for _, weight := range []int64{1, 16, 16} {
+		if got := c.sketch.weight.Load(); got != weight {
+			t.Errorf("weight %d, want %d", got, weight)
 		}
 		for range 20_000 {
 			_ = c.TakeGroups(t.Context(), groups, nil)
 		}
 		got := c.sketch.EndInterval(time.Second)
 		if len(got) == 0 || got[0].Key != "busy" || got[0].PerSecond < 190_000 || got[0].PerSecond > 210_000 {
-			t.Errorf("mask %d: %+v, want busy with 200000", mask, got)
+			t.Errorf("weight %d: %+v, want busy with 200000", weight, got)
 		}
 	}
 	c.sketch.EndInterval(time.Second)
-	if got := c.sketch.mask.Load(); got != 0 {
-		t.Errorf("mask %d without load", got)
+	if got := c.sketch.weight.Load(); got != 1 {
+		t.Errorf("weight %d without load", got)
+	}
+}
+
+// A key somewhat below the rate is not hot by chance, and one clearly above it is always
+// found, whether its claims come alone or in batches that are all alike.
+func TestSamplingMakesNoKeyHotByChance(t *testing.T) {
+	synctest.Test(t, testSamplingMakesNoKeyHotByChance)
+}
+
+func testSamplingMakesNoKeyHotByChance(t *testing.T) {
+	c := newCounted(t, 10_000)
+	c.sketch.weight.Store(maxWeight)
+	second := ruleLimit(t, "api")
+	groups := make([]stint.Group, 1000)
+	for i := range groups { // a rule with two limits
+		groups[i].Claims = []stint.Claim{{Key: "k", Limit: c.limit, Cost: 1}, {Key: "k", Limit: second, Cost: 1}}
+	}
+	for name, take := range map[string]func(){
+		"alone": func() { c.take("k", 1000) },
+		"batch": func() { _ = c.TakeGroups(t.Context(), groups, nil) },
+	} {
+		for thousands, want := range map[int]bool{9: false, 14: true} {
+			for range 50 {
+				for range thousands {
+					take()
+				}
+				early, end := c.hot("k"), len(c.sketch.EndInterval(time.Second)) == 1
+				if c.sketch.weight.Store(maxWeight); early != want || end != want {
+					t.Fatalf("%s, %d a second: hot %v, and %v at the end", name, thousands*1000, early, end)
+				}
+				c.sketch.EndInterval(time.Second)
+				c.sketch.weight.Store(maxWeight)
+			}
+		}
+	}
+}
+
+// A low rate leaves too few claims to leave some out.
+func TestALowRateIsCountedInFull(t *testing.T) {
+	for rate, want := range map[int64]int64{1: 1, 1249: 1, 1250: 2, 5000: 8, 9999: 8, 10_000: 16, 1_000_000: 16} {
+		c := newCounted(t, rate)
+		c.take("k", 2_000_000)
+		c.sketch.EndInterval(time.Second)
+		if got := c.sketch.weight.Load(); got != want {
+			t.Errorf("rate %d: one claim in %d is counted, want one in %d", rate, got, want)
+		}
 	}
 }
 
@@ -207,7 +260,7 @@ func TestItIsTheStoreThatItWraps(t *testing.T) {
 func BenchmarkTake(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})
 	sampled := New(10_000)
-	sampled.mask.Store(mostSkipped)
+	sampled.weight.Store(maxWeight)
 	limit := ruleLimit(b, "api")
 	groups := make([]stint.Group, 100)
 	for i := range groups {

@@ -19,23 +19,28 @@ func NewStore(inner stint.Store, s *Sketch) *Store { return &Store{inner, s} }
 
 // Take implements [stint.Store].
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if first, weight := s.sketch.skip(); first == 0 && c.Cost > 0 && c.Limit.Valid() {
-		s.sketch.count(&c, int64(weight))
+	if weight := s.sketch.weight.Load(); c.Cost > 0 && pick(int(weight)) == 0 && c.Limit.Valid() {
+		s.sketch.count(&c, weight)
 	}
 	return s.inner.Take(ctx, c)
 }
 
-// TakeGroups implements [stint.Store].
+// TakeGroups implements [stint.Store]. It divides the claims of the call into blocks of
+// weight claims, over the bounds of groups. A fixed step instead of a random place in each
+// block would fall on the same claim of every group where the groups are alike.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	next, weight := s.sketch.skip()
+	weight := int(s.sketch.weight.Load())
+	block, next := 0, pick(weight) // where the block and its counted claim are, from the group on
 	for i := range groups {
 		claims := groups[i].Claims
-		for ; next < len(claims); next += weight {
+		for next < len(claims) {
 			if c := &claims[next]; c.Cost > 0 && c.Limit.Valid() && (next == 0 || !together(&claims[next-1], c)) {
 				s.sketch.count(c, int64(weight))
 			}
+			block += weight
+			next = block + pick(weight)
 		}
-		next -= len(claims)
+		block, next = block-len(claims), next-len(claims)
 	}
 	return s.inner.TakeGroups(ctx, groups, out)
 }
