@@ -65,6 +65,9 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	case r.identity.missing == missingShared:
 		c.warn(p.at, "penalty: requests without their identity share one key, so they are punished for one another", "set missing to ip, skip or deny")
 	}
+	if r.Mode == Enforce && !r.identity.tellsCallersApart() {
+		c.warn(p.at, "penalty: by does not tell callers apart, so they are punished together", "count by api_key or ip, too")
+	}
 	before := len(c.mistakes)
 	out := &Penalty{Denials: p.countsDenials()}
 	out.HotKey = c.penaltyTime("hot_key", p.hotKey, 0, maxPunishment)

@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stintdev/stint"
@@ -41,6 +42,12 @@ const (
 type identity struct {
 	by      []slot
 	missing missing
+}
+
+// tellsCallersApart reports whether the identity has more than what is requested and the
+// tier.
+func (id *identity) tellsCallersApart() bool {
+	return slices.ContainsFunc(id.by, func(s slot) bool { return s <= slotIP || s >= wellKnownSlots })
 }
 
 // key returns the key of the request. A single part is used as it is; several

@@ -8,10 +8,10 @@ import (
 )
 
 // Penalty punishes a caller that keeps exceeding the limits of a rule: first
-// with growing cool-downs, then with a ban. It can also ban a key that is hot. Its state is three limits that are
-// stored beside the rule's own limits under the same key. Every node that
-// shares the store therefore sees it. State that the store evicts ends the
-// punishment.
+// with growing cool-downs, then with a ban. It can also ban a key that is hot.
+// Its state is three limits that are stored beside the rule's own limits under
+// the same key. Every node that shares the store therefore sees it. State that
+// the store evicts ends the punishment.
 type Penalty struct {
 	// Gate is a leaky bucket that is empty unless the caller is being punished.
 	// Every request is denied until the bucket is empty again. One unit is
@@ -53,8 +53,9 @@ func (p *Penalty) Of(n int64) (d time.Duration, ban bool) {
 //
 // The gate says only when the punishment ends. The newest level says when the punishment
 // began. A punishment longer than all cool-downs is a ban, and so is one at the highest
-// level. A key that no level explains was banned because it was hot. A ban that outlives the memory of levels, of a caller that goes on, may therefore
-// count as a cool-down in its last part, which is as short as one.
+// level. A key that no level explains was banned because it was hot. So two kinds may be
+// told wrong: the last part of a ban that outlives the levels counts as a cool-down, which
+// is as short; and the ban of a hot key that has levels may count as one for denials.
 func (p *Penalty) KindOf(left time.Duration, levels *stint.Decision) stint.PenaltyKind {
 	const late = time.Second // bounds the time from the level to the gate
 	lasts := p.Levels.Window() - levels.ResetAfter + left

@@ -118,6 +118,9 @@ func TestAMistakeInAPenaltyIsNotTakenForAnother(t *testing.T) {
 func TestPenaltiesThatSurpriseAreWarnedAbout(t *testing.T) {
 	for fields, want := range map[string]string{
 		"penalty: {factor: 1.01}":                           "cool-downs end with the 100th, 26.78s, which is less than max",
+		"penalty: {hot_key: 1m}, by: [path]":                "by does not tell callers apart",
+		"penalty: {}, by: [tier, ip]":                       "",
+		"penalty: {after: 3}, by: [host, method, tier]":     "by does not tell callers apart",
 		"penalty: {}, missing: shared":                      "they are punished for one another",
 		"penalty: {factor: 1}":                              "",
 		"penalty: {}, missing: skip":                        "",
