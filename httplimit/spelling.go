@@ -10,8 +10,8 @@ import (
 // SpellHeaders returns a handler whose HTTP/1.1 responses have the header fields of limits,
 // ETag and WWW-Authenticate in the letter case of their documents, such as
 // X-RateLimit-Limit. net/http keeps headers under canonical names and writes
-// X-Ratelimit-Limit; clients that compare names exactly, which they should not, miss that.
-// HTTP/2 has lower case alone.
+// X-Ratelimit-Limit. HTTP does not distinguish the two, but some clients do. HTTP/2 has only
+// lower case.
 //
 // The names change at the last moment, when the header of the response is written: until
 // then handlers and middleware find the fields by [http.Header.Get]. So SpellHeaders belongs

@@ -5,13 +5,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
 // wireNames returns the names of the header fields of a response as they are on the wire.
-func wireNames(t *testing.T, s *running, listener, request string) (names []string) {
+func wireNames(t *testing.T, s *running, listener, request, body string) (names []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr(listener).String())
 	if err != nil {
@@ -19,7 +20,7 @@ func wireNames(t *testing.T, s *running, listener, request string) (names []stri
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(conn, request+" HTTP/1.1\r\nHost: localhost\r\nX-API-Key: k\r\nConnection: close\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, request+" HTTP/1.1\r\nHost: localhost\r\nX-API-Key: k\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body); err != nil {
 		t.Fatal(err)
 	}
 	response, err := io.ReadAll(conn)
@@ -42,6 +43,10 @@ rules:
 `
 	s := run(t, Config{Rules: rulesFile(t, rules), Gateway: "127.0.0.1:0", Upstreams: echo(t)})
 	limits := []string{"RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+	bodies := map[string]string{
+		"PUT /rules/all":    `{"limit":5,"window":"1h"}`,
+		"PUT /v1/emergency": `{"limit":"10/s","by":"ip","for":"10m"}`,
+	}
 	for _, c := range []struct {
 		listener, request string
 		want              []string
@@ -51,8 +56,10 @@ rules:
 		{"gateway", "GET /", append([]string{"Retry-After", "Cache-Control", "X-Request-Id"}, limits...)},
 		{"http", "GET /v1/auth?deny_status=403", append([]string{"X-RateLimit-Status", "X-RateLimit-Body", "Retry-After"}, limits...)},
 		{"admin", "GET /rules", []string{"ETag"}},
+		{"admin", "PUT /rules/all", []string{"ETag"}},
+		{"admin", "PUT /v1/emergency", []string{"ETag"}},
 	} {
-		got := wireNames(t, s, c.listener, c.request)
+		got := wireNames(t, s, c.listener, c.request, bodies[c.request])
 		for _, name := range c.want {
 			if !slices.Contains(got, name) {
 				t.Errorf("%s on %s: %s is not in %q", c.request, c.listener, name, got)
@@ -70,7 +77,7 @@ rules:
 func TestFieldsOfTheApplicationAreSpelled(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, "rules: [{id: one, match: {path: /one}, limit: 1, window: 1h}]\n"), Gateway: "127.0.0.1:0",
 		Upstreams: upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-RateLimit-Limit", "7") })})
-	if got := wireNames(t, s, "gateway", "GET /"); !slices.Contains(got, "X-RateLimit-Limit") {
+	if got := wireNames(t, s, "gateway", "GET /", ""); !slices.Contains(got, "X-RateLimit-Limit") {
 		t.Errorf("%q", got)
 	}
 }
