@@ -88,7 +88,29 @@ func TestTheGatewayClosesConnectionsAfterTheSetDenials(t *testing.T) {
 	if want := []bool{false, false, false, true}; !slices.Equal(closes, want) {
 		t.Errorf("%v, want the third denial to be the last of its connection", closes)
 	}
-	if r, err := http.Get("http://" + p.addr("gateway") + "/"); err == nil {
+	for range 4 { // the clients of a proxy that nobody named share its address
+		r, err := http.Get("http://" + p.addr("gateway") + "/")
+		if err != nil {
+			t.Fatalf("%v; want no refusal by address", err)
+		}
+		r.Body.Close()
+	}
+}
+
+func TestTheGatewayRefusesAnAddressForTheSetTime(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer upstream.Close()
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAMinute)
+	p := startServer(t, nil, "--rules", rules, "--gateway", "127.0.0.1:0", "--upstream", upstream.URL, "--gateway-close-after", "3", "--gateway-refuse-for", "1h")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 4 {
+		r, err := client.Get("http://" + p.addr("gateway") + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+	}
+	if r, err := client.Get("http://" + p.addr("gateway") + "/"); err == nil {
 		r.Body.Close()
 		t.Errorf("%s; want a refused connection", r.Status)
 	}
@@ -101,7 +123,8 @@ func TestBoundsOfTheGatewayThatBoundNothingAreRefused(t *testing.T) {
 	}{
 		{[]string{"--gateway-close-after", "-1"}, "gateway-close-after: -1 is below 0"},
 		{[]string{"--gateway-refuse-for", "2h"}, "gateway-refuse-for: 2h0m0s is out of range"},
-		{[]string{"--gateway-refuse-for", "1m", "--gateway-close-after", "0"}, "gateway-refuse-for: denials are not counted"},
+		{[]string{"--gateway-refuse-for", "1m"}, "gateway-refuse-for: the gateway is off"},
+		{[]string{"--gateway", "127.0.0.1:0", "--gateway-refuse-for", "1m", "--gateway-close-after", "0"}, "gateway-refuse-for: denials are not counted"},
 		{[]string{"--gateway-connections-per-address", "-1"}, "gateway-connections-per-address: -1 is below 0"},
 		{[]string{"--gateway-connections-per-address", "5"}, "gateway-connections-per-address: the gateway is off"},
 	} {

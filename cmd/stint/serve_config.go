@@ -153,7 +153,9 @@ func (f *serveFlags) checkAddressBounds() error {
 		return usagef("gateway-close-after: %d is below 0 (use 0 to disable)", f.closeAfter)
 	case f.refuseFor < 0 || f.refuseFor > maxRefuseFor:
 		return usagef("gateway-refuse-for: %v is out of range (use a time up to %v, or 0 to refuse none)", f.refuseFor, maxRefuseFor)
-	case f.refuseFor != defaultRefuseFor && f.refuseFor > 0 && f.closeAfter == 0:
+	case f.refuseFor > 0 && address(f.gateway) == "":
+		return usagef("gateway-refuse-for: the gateway is off (give --gateway ADDR)")
+	case f.refuseFor > 0 && f.closeAfter == 0:
 		return usagef("gateway-refuse-for: denials are not counted (give --gateway-close-after a number above 0)")
 	case f.perAddress < 0:
 		return usagef("gateway-connections-per-address: %d is below 0 (use 0 for no bound)", f.perAddress)

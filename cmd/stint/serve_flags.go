@@ -59,7 +59,6 @@ const (
 	memoryStore        = "memory" // the store in the memory of the process
 	defaultKeyPrefix   = "stint"
 	defaultCloseAfter  = 1000 // denials in a row that only a client without backoff reaches
-	defaultRefuseFor   = 10 * time.Second
 	defaultGatewayMax  = 1000
 	defaultHotKeyRate  = 10_000
 	defaultGatewaySlow = time.Second
@@ -155,8 +154,8 @@ func (f *serveFlags) defineGateway(flags *pflag.FlagSet) {
 	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed requests that the upstreams cannot answer in time: gradient (against their usual latency), aimd (against --gateway-slow), or off")
 	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, most requests in flight")
 	flags.DurationVar(&f.gatewaySlow, "gateway-slow", defaultGatewaySlow, "with --gateway-adapt aimd, mean latency that is too long, at least 1ms")
-	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "close a client's connection to the gateway after this number of denials in a row, and all connections of a client address after as many over all of them; 0 disables")
-	flags.DurationVar(&f.refuseFor, "gateway-refuse-for", defaultRefuseFor, "time for which the gateway refuses new connections of an address after --gateway-close-after; 0 refuses none, and counts no denials by address")
+	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "close a client's connection to the gateway after this number of denials in a row; 0 disables")
+	flags.DurationVar(&f.refuseFor, "gateway-refuse-for", 0, "count the denials of --gateway-close-after by client address, too: then close all connections of the address, and refuse new ones for this time, such as 10s; name all proxies in --trusted-proxies first; 0 disables")
 	flags.IntVar(&f.perAddress, "gateway-connections-per-address", 0, "most connections of one client address to the gateway; 0 sets no bound")
 }
 

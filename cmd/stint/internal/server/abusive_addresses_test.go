@@ -68,7 +68,8 @@ func TestAnAddressWhoseRequestsAreAllDeniedIsRefused(t *testing.T) {
 			t.Fatal("not all connections of the address are ended")
 		}
 	}
-	s.logs.wait(t, "the gateway closes connections of abusive clients")
+	s.logs.wait(t, "the gateway closes connections of abusive addresses")
+	s.logs.wait(t, "newest_address=127.0.0.1")
 }
 
 func TestAnAllowedRequestOnAnotherConnectionEndsTheRow(t *testing.T) {

@@ -90,9 +90,10 @@ type Config struct {
 	GatewayAdapt adaptive.Algorithm
 	GatewayMax   int
 	// CloseAfter is the number of consecutive denials after which the gateway ends a
-	// client's connection. Zero never ends one. The denials of all connections of a client
-	// address together count, too: the gateway then ends all of them, and refuses new ones
-	// for RefuseFor. Zero refuses none.
+	// client's connection. Zero never ends one. With RefuseFor the denials of all
+	// connections of a client address together count, too: the gateway then ends all of
+	// them, and refuses new ones for RefuseFor. Proxies that TrustedProxies does not have
+	// count as one client.
 	CloseAfter int
 	RefuseFor  time.Duration
 	// ConnectionsPerAddress is the greatest number of connections of one client address

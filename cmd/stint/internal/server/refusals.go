@@ -13,8 +13,9 @@ const refusalPause = time.Minute
 
 // watchRefusals logs what the gateway does to abusive client addresses, until ctx ends: at
 // once when it begins, and then at most once a minute with the counts since the last line.
-// The lines name no address, because a client may have any number of them.
+// A line names one address, the newest: an operator sees by it that a proxy is refused.
 func watchRefusals(ctx context.Context, stats func() slowclient.AddressStats, log *slog.Logger) {
+	const mend = "if the address is that of a proxy or load balancer, name it in --trusted-proxies"
 	var logged slowclient.AddressStats
 	wait := time.Duration(0)
 	poll(ctx, func() {
@@ -25,7 +26,11 @@ func watchRefusals(ctx context.Context, stats func() slowclient.AddressStats, lo
 			return
 		}
 		logged, wait = now, refusalPause
-		log.Warn("the gateway closes connections of abusive clients (a proxy in front of it belongs into --trusted-proxies)",
-			"addresses_refused", begun, "refused", refused, "over_connection_limit", over, "closed", closed)
+		if begun+refused+over == 0 {
+			log.Warn("the gateway closed connections of clients that never back off", "closed", closed)
+			return
+		}
+		log.Warn("the gateway closes connections of abusive addresses", "addresses_refused", begun, "refused", refused,
+			"over_connection_limit", over, "closed", closed, "newest_address", now.Last, "mend", mend)
 	})
 }

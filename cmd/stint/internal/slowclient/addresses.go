@@ -29,7 +29,8 @@ type AddressOptions struct {
 
 // Addresses tracks the client addresses of a listener. It closes new connections of an
 // address that has been denied too often ([Denials]) or that has too many connections,
-// right after they are accepted: before TLS, and without an answer.
+// right after they are accepted: before TLS, and without an answer. If AddressOptions sets
+// neither bound, it only lets [Denials] count on the connections.
 //
 // An IPv6 address counts as its /64 network, which one client can fill with addresses. An
 // IPv4 address inside IPv6 counts as the IPv4 address.
@@ -49,6 +50,7 @@ type Addresses struct {
 	buckets [addressBuckets]addressBucket
 
 	stats struct{ refused, overLimit, untracked, began, closed atomic.Uint64 }
+	last  atomic.Pointer[netip.Addr] // the newest address of a refusal or over the limit
 }
 
 const (
@@ -87,6 +89,9 @@ type AddressStats struct {
 	OverLimit uint64 // connections closed because their address had MaxConnections
 	Untracked uint64 // connections admitted without an entry, because their bucket was full
 	Closed    uint64 // connections that were ended because of denials
+	// Last is the address that was last refused or had MaxConnections: of an IPv6 /64 its
+	// first address.
+	Last netip.Addr
 }
 
 // NewAddresses returns a table without addresses.
@@ -99,8 +104,12 @@ func NewAddresses(o AddressOptions) *Addresses {
 
 // Stats returns the counts.
 func (a *Addresses) Stats() AddressStats {
-	return AddressStats{Refusals: a.stats.began.Load(), Refused: a.stats.refused.Load(), OverLimit: a.stats.overLimit.Load(),
+	s := AddressStats{Refusals: a.stats.began.Load(), Refused: a.stats.refused.Load(), OverLimit: a.stats.overLimit.Load(),
 		Untracked: a.stats.untracked.Load(), Closed: a.stats.closed.Load()}
+	if last := a.last.Load(); last != nil {
+		s.Last = *last
+	}
+	return s
 }
 
 // Listener returns a listener that tracks the connections of l. It must be the innermost
@@ -142,9 +151,12 @@ func (a *Addresses) admit(raw net.Conn) net.Conn {
 	if !ok || slices.ContainsFunc(a.options.Trusted, func(t netip.Prefix) bool { return t.Contains(from) }) {
 		return raw
 	}
+	c := &trackedConn{conn: conn{raw}, addresses: a}
+	if a.options.MaxConnections <= 0 && a.options.RefuseFor <= 0 {
+		return c // nothing is bounded by address
+	}
 	from = network(from)
 	b := &a.buckets[maphash.Comparable(a.seed, from)%addressBuckets]
-	c := &trackedConn{conn: conn{raw}, addresses: a}
 	b.Lock()
 	defer b.Unlock()
 	now := a.options.Clock()
@@ -158,6 +170,7 @@ func (a *Addresses) admit(raw net.Conn) net.Conn {
 		return nil
 	case a.options.MaxConnections > 0 && len(e.open) >= a.options.MaxConnections:
 		a.stats.overLimit.Add(1)
+		a.last.Store(&e.of)
 		return nil
 	}
 	c.from = e
@@ -247,6 +260,7 @@ func (a *Addresses) refuse(e *address) {
 	}
 	e.bucket.Unlock()
 	a.stats.began.Add(1)
+	a.last.Store(&e.of)
 	for _, o := range idle {
 		o.closeSoon()
 	}

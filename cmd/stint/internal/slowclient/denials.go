@@ -7,12 +7,11 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// Denials ends connections to the gateway after a number of denials in a row, counted for
-// each connection and for each client address over all its connections. It counts on the
-// connections of an [Addresses], which then refuses new connections of the address for a
-// while. A client that never backs off so gets at most that number of denials in that
-// time. The cost is two counters. Connections of trusted proxies carry many clients and are
-// never ended.
+// Denials ends connections to the gateway after a number of denials in a row. It counts on
+// the connections of an [Addresses], which can count for each client address over all its
+// connections, too, and then refuses new connections of the address for a while: a client
+// that never backs off so gets at most that number of denials in that time. The cost is two
+// counters. Connections of trusted proxies carry many clients and are never ended.
 type Denials struct {
 	Max int // denials in a row; above 0
 }
