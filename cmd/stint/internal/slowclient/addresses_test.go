@@ -261,3 +261,28 @@ func TestRequestsFindTheirConnectionInWrappers(t *testing.T) {
 		t.Error("not found")
 	}
 }
+
+// A table without bounds by address keeps none: denials count by connection alone.
+func TestWithoutBoundsNoAddressIsKept(t *testing.T) {
+	c := newClients(t, AddressOptions{})
+	for range 20 {
+		if conn := c.connect("127.0.0.1"); conn.from != nil || conn.deny(9, 10) || !conn.deny(1, 10) {
+			t.Fatal("the denials of another connection count, or its own do not")
+		}
+	}
+	if s := c.Stats(); s != (AddressStats{}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheNewestRefusedAddressIsKnown(t *testing.T) {
+	c := newClients(t, AddressOptions{RefuseFor: time.Minute, MaxConnections: 1})
+	c.connect("192.0.2.1").deny(2, 2)
+	if got := c.Stats().Last; got != netip.MustParseAddr("192.0.2.1") {
+		t.Errorf("refused: %v", got)
+	}
+	c.connect("2001:db8::5")
+	if conn := c.connect("2001:db8::6"); conn != nil || c.Stats().Last != netip.MustParseAddr("2001:db8::") {
+		t.Errorf("over the limit: %v", c.Stats().Last)
+	}
+}
