@@ -102,20 +102,19 @@ func New(rate int64) *Sketch {
 }
 
 // Hot reports whether a key of a limit's rule is hot: it was in the last interval, or has
-// reached the number for a second in the first second of this one. In an interval that lasts
-// longer, because the process was stopped or EndInterval is late, slower keys reach that
-// number, too.
+// reached the number for a second in this one. After the first second of an interval, whose
+// end is late, it is not: slower keys reach that number then, and the last interval is long
+// ago.
 func (s *Sketch) Hot(l stint.Limit, key string) bool {
 	h := s.hash(l, key)
 	b := &s.buckets[h%bucketCount]
 	b.Lock()
 	defer b.Unlock()
 	i := slices.Index(b.hashes[:], h)
-	if i < 0 || b.hot[i] {
-		return i >= 0
+	if i < 0 || !b.hot[i] && surely(float64(b.counts[i]-b.errors[i]), s.weight.Load()) < float64(s.rate) {
+		return false
 	}
-	return surely(float64(b.counts[i]-b.errors[i]), s.weight.Load()) >= float64(s.rate) &&
-		time.Since(s.started)-time.Duration(s.began.Load()) <= time.Second
+	return time.Since(s.started)-time.Duration(s.began.Load()) <= time.Second
 }
 
 // surely returns the number of claims that an estimate of sampled claims stands for at

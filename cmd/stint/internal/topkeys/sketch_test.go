@@ -86,6 +86,13 @@ func testAKeyAboveTheRateIsHot(t *testing.T) {
 	if c.take("busy", 150); c.hot("busy") {
 		t.Error("hot for the requests of more than a second")
 	}
+	c.sketch.EndInterval(time.Second)
+	if !c.hot("busy") {
+		t.Error("not hot after 150 requests in a second")
+	}
+	if time.Sleep(time.Minute); c.hot("busy") {
+		t.Error("still hot a minute later, because no interval has ended")
+	}
 }
 
 func TestWhatCounts(t *testing.T) {
