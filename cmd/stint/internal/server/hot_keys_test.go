@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
 )
 
@@ -49,6 +50,13 @@ rules:
 	}
 	if strings.Contains(s.logs.String(), "sk_live_12345") {
 		t.Error("the log shows the key")
+	}
+}
+
+func TestWithoutAHotKeyRateNothingIsCounted(t *testing.T) {
+	store := stint.NewMemory(stint.MemoryOptions{})
+	if got := countKeys(store, nil); got != stint.Store(store) {
+		t.Errorf("%T is between a check and its store", got)
 	}
 }
 
