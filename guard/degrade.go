@@ -52,8 +52,8 @@ func decidesLocally(f stint.OnFailure) bool {
 }
 
 // policyOf returns the strictest failure policy among the claims of a group: closed
-// before local or last known, and those before open. It returns false if a claim needs the store, as
-// a reset does.
+// before local or last known, and those before open. It returns false if a claim needs the
+// store, as a reset does.
 func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 	for i := range claims {
 		c := &claims[i]

@@ -108,6 +108,23 @@ func TestLastKnownContinuesFromWhatRemained(t *testing.T) {
 	}
 }
 
+// Claims are counted by their own policy, alone and in groups.
+func TestLastKnownIsCountedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, known := newFleet(t, 1), knownClaim(mustLimit(t, "10/h"))
+		local := stint.Claim{Key: known.Key, Limit: mustLimit(t, "10/m"), Cost: 1, Policy: stint.Policy{OnFailure: stint.FailLocal}}
+		f.fail()
+		f.take(t, 0, known, false)
+		f.take(t, 0, known, true)
+		if err := f.nodes[0].TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{known, local}}}, make([]stint.Decision, 2)); err != nil {
+			t.Fatal(err)
+		}
+		if s := f.nodes[0].Stats(); s.LastKnown != 3 || s.Local != 1 {
+			t.Errorf("%d by last known and %d by local, want 3 and 1", s.LastKnown, s.Local)
+		}
+	})
+}
+
 // A denial, a peek and the answer of a denied group are knowledge as well.
 func TestLastKnownLearnsFromEveryAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

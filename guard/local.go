@@ -215,8 +215,8 @@ type localClaims struct {
 }
 
 // takeLocal decides a part of a group by its claims with FailLocal and FailLastKnown, which
-// are decided as one group in memory. If one of them has no share, the part is denied. dry charges
-// nothing.
+// are decided as one group in memory. If one of them has no share, the part is denied. dry
+// charges nothing.
 func (gc *groupCall) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard, dry bool) error {
 	l, in := gc.guard.openLocal(), &gc.locals
 	if !in.gather(l, claims, gc.guard.nodes()) {
@@ -242,7 +242,7 @@ func (gc *groupCall) takeLocal(claims []stint.Claim, out []stint.Decision, sh *s
 		}
 		out[i] = in.out[in.of[i]]
 		out[i].Degraded = true
-		gc.guard.degraded.local.Add(1)
+		gc.guard.degraded.countLocal(claims[i].Policy.OnFailure)
 	}
 	return nil
 }
