@@ -55,7 +55,8 @@ type Report struct {
 	Takes  int           // valid takes
 
 	// Decisions on takes. A take whose group failed has none. A degraded decision counts
-	// only as degraded, under its failure policy.
+	// only as degraded, under the failure policy that decided. A denied take whose limits
+	// fail open has no count: the emergency has denied it.
 	Allowed, Denied int
 	Degraded        [stint.FailLastKnown + 1]int
 
@@ -69,12 +70,29 @@ type Report struct {
 func (r *Report) count(d *stint.Decision, claims []stint.Claim) {
 	switch {
 	case d.Degraded:
-		r.Degraded[claims[0].Policy.OnFailure]++
+		if policy := failurePolicy(claims); d.Allowed || policy != stint.FailOpen {
+			r.Degraded[policy]++
+		}
 	case d.Allowed:
 		r.Allowed++
 	default:
 		r.Denied++
 	}
+}
+
+// failurePolicy returns the policy that decides the claims of a take while the store fails:
+// closed before local and last known, and those before open. It ignores the claim of the
+// emergency, which has counts of its own.
+func failurePolicy(claims []stint.Claim) stint.OnFailure {
+	policy := stint.FailOpen
+	for i := range claims {
+		switch p := claims[i].Policy.OnFailure; {
+		case p == stint.FailOpen || claims[i].Limit.Rule() == emergency.Rule:
+		case p == stint.FailClosed || policy == stint.FailOpen:
+			policy = p
+		}
+	}
+	return policy
 }
 
 // Decider decides the requests of one surface.

@@ -50,7 +50,8 @@ func (m *Metrics) ForgetRule(id string) {
 
 // CountOutcome counts an outcome once for every rule that charged the request, denied
 // it, or would have denied it in shadow mode. A rule that would have allowed a request
-// that another rule denied charged nothing, so it counts nothing. counters has the
+// that another rule denied charged nothing, so it counts nothing. Neither does a rule that
+// fails open, if another rule denied the request while the store failed. counters has the
 // counters of all rules of the outcome.
 func (m *Metrics) CountOutcome(o *rule.Outcome, counters map[*rule.Rule]*RuleCounters) {
 	switch {
@@ -74,10 +75,11 @@ func (m *Metrics) CountOutcome(o *rule.Outcome, counters map[*rule.Rule]*RuleCou
 // countRule counts the hits of one rule.
 func (m *Metrics) countRule(hits []rule.Hit, counters *RuleCounters, allowed bool) {
 	r := hits[0].Rule
+	open := r.Policy.OnFailure == stint.FailOpen
 	switch {
-	case anyDegraded(hits) && (allowed || hits[0].Shadow || denies(r, hits)):
+	case anyDegraded(hits) && (allowed || hits[0].Shadow || !open && denies(r, hits)):
 		m.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
-		if r.Policy.OnFailure == stint.FailOpen && !hits[0].Shadow {
+		if open && !hits[0].Shadow {
 			m.failOpen(r.ID, 1)
 		}
 	case anyDegraded(hits):

@@ -192,6 +192,9 @@ func TestAnEmergencyOutranksOpen(t *testing.T) {
 		t.Errorf("a rule that fails closed stays closed: %s", got.body)
 	}
 	s.wantMetric(`stint_decisions_total{decision="error_local",rule="emergency"} 11`, true)
+	// Only the two takes that were admitted have failed open.
+	s.wantMetric(`stint_decisions_total{decision="error_open",rule=""} 2`, true)
+	s.logs.wait(t, `rule="(limits of callers)" count=2`)
 }
 
 func TestAnEmergencyUnderEnvoy(t *testing.T) {
