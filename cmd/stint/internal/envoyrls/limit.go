@@ -60,7 +60,7 @@ func defaultPolicy(c stint.Consistency) policy {
 // CountAll cannot count it past its end: a lease has a part of the limit, and the local
 // state a share of it.
 func (p *policy) decidesItself() bool {
-	return p.Consistency != stint.Strict || p.OnFailure == stint.FailLocal
+	return p.Consistency != stint.Strict || p.OnFailure == stint.FailLocal || p.OnFailure == stint.FailLastKnown
 }
 
 // namespace separates these counters from those of rules and of /v1/take.

@@ -26,6 +26,8 @@ descriptors:
   - {key: local, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: local}}
   - {key: leased, rate_limit: {unit: minute, requests_per_unit: 4, consistency: leased}}
   - {key: seen, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: closed}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: open}}
+  - {key: known, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: last_known}}
 `
 
 // down is a store that cannot be reached.
@@ -54,6 +56,8 @@ func TestFailurePoliciesDecideWhileTheStoreFails(t *testing.T) {
 		{[]string{"open=1"}, []pb.RateLimitResponse_Code{ok, ok, ok, ok, ok}},
 		{[]string{"closed=1"}, []pb.RateLimitResponse_Code{overLimit, overLimit}},
 		{[]string{"local=1"}, []pb.RateLimitResponse_Code{ok, ok, overLimit}},
+		{[]string{"known=1"}, []pb.RateLimitResponse_Code{ok, ok, overLimit}},
+		{[]string{"known=1", "local=2", "open=1"}, []pb.RateLimitResponse_Code{ok, ok, overLimit}},
 		{[]string{"leased=1"}, []pb.RateLimitResponse_Code{0, 0}},
 		{[]string{"seen=1"}, []pb.RateLimitResponse_Code{ok, ok}},
 		{[]string{"open=2", "none=2"}, []pb.RateLimitResponse_Code{0}},
@@ -87,7 +91,7 @@ func TestFailurePoliciesDecideWhileTheStoreFails(t *testing.T) {
 type tallies map[string]int
 
 func (t tallies) of(limit string, onFailure stint.OnFailure) Counters {
-	return Counters{tally{t, limit + " allow"}, tally{t, limit + " deny"}, tally{t, limit + " shadow"}, tally{t, limit + " failed " + onFailure.String()}}
+	return Counters{tally{t, limit + " allow"}, tally{t, limit + " deny"}, tally{t, limit + " shadow"}, tally{t, limit + " failed " + onFailure.String()}, tally{t, limit + " failed open and admitted"}}
 }
 
 type tally struct {
@@ -101,10 +105,10 @@ func (t tally) Inc() { t.all[t.name]++ }
 func TestDecisionsOfFailurePoliciesAreCountedAsSuch(t *testing.T) {
 	counted := tallies{}
 	s := serve(t, policies, whileDown, func(o *Options) { o.Counters = counted.of })
-	for _, d := range [][]string{{"none=1"}, {"open=1"}, {"closed=1", "open=2"}, {"local=1"}, {"local=1"}, {"local=1"}, {"seen=1"}} {
+	for _, d := range [][]string{{"none=1"}, {"open=1"}, {"closed=1", "open=2"}, {"local=1"}, {"local=1"}, {"local=1"}, {"seen=1"}, {"watched=1"}} {
 		_, _ = s.ShouldRateLimit(t.Context(), request("d", d...))
 	}
-	want := tallies{"d.none failed closed": 1, "d.open failed open": 1, "d.closed failed closed": 1, "d.local failed local": 3, "d.seen failed closed": 1}
+	want := tallies{"d.none failed closed": 1, "d.open failed open": 1, "d.open failed open and admitted": 1, "d.watched failed open": 1, "d.closed failed closed": 1, "d.local failed local": 3, "d.seen failed closed": 1}
 	for name := range want {
 		if counted[name] != want[name] {
 			t.Errorf("%s: %d, want %d", name, counted[name], want[name])

@@ -104,7 +104,7 @@ func (r *reader) limitFields(l *rawLimit) map[string]field {
 		"consistency":       choice(r, "consistency", []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned}, &l.policy.Consistency),
 		"on_store_failure": func(n *yaml.Node) {
 			l.policy.asksEnvoy = false
-			choice(r, "on_store_failure", []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal}, &l.policy.OnFailure)(n)
+			choice(r, "on_store_failure", []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal, stint.FailLastKnown}, &l.policy.OnFailure)(n)
 		},
 	}
 }

@@ -35,7 +35,7 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"a shaper":           {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, algorithm: leaky_bucket}}\n", "leaky_bucket delays"},
 		"burst of a window":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, burst: 2}}\n", "burst means nothing to fixed_window"},
 		"no consistency":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, consistency: lease}}\n", `c.yaml:3:73: consistency: "lease" is not known (use strict, leased, partitioned)`},
-		"no failure policy":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, on_store_failure: [open]}}\n", `c.yaml:3:78: on_store_failure must be one word (use open, closed, local)`},
+		"no failure policy":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, on_store_failure: [open]}}\n", `c.yaml:3:78: on_store_failure must be one word (use open, closed, local, last_known)`},
 		"misspelt policy":    {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, on_store_failur: open}}\n", `c.yaml:3:60: "on_store_failur" is not a key of a configuration (did you mean on_store_failure?)`},
 		"too long a log":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 20000, algorithm: sliding_window_log}}\n", "c.yaml:3:57: "},
 		"descriptors within": {"domain: d\ndescriptors: &x\n  - key: a\n    descriptors: *x\n", "nested too deeply"},

@@ -176,6 +176,9 @@ func (p *plan) count() bool {
 				m.limit.counters.tally(d.Allowed, observed, p.all || !denied)
 			case !d.Allowed || p.all || !denied:
 				m.limit.counters.Failed.Inc()
+				if m.limit.policy.OnFailure == stint.FailOpen && !m.limit.shadow && !denied {
+					m.limit.counters.FailedOpen.Inc()
+				}
 			}
 		}
 	}

@@ -165,13 +165,14 @@ type Counter interface{ Inc() }
 // Counters count the outcomes of one limit: requests that it charged (Allow), requests
 // that it denied (Deny), requests that it would have denied if it were not in shadow
 // or quota mode (ShadowDeny), and requests that its failure policy decided because the
-// store failed (Failed).
-type Counters struct{ Allow, Deny, ShadowDeny, Failed Counter }
+// store failed (Failed). FailedOpen counts those of the latter that were allowed because the
+// limit fails open.
+type Counters struct{ Allow, Deny, ShadowDeny, Failed, FailedOpen Counter }
 
 type noCounter struct{}
 
 func (noCounter) Inc() {}
 
 func noCounters(string, stint.OnFailure) Counters {
-	return Counters{noCounter{}, noCounter{}, noCounter{}, noCounter{}}
+	return Counters{noCounter{}, noCounter{}, noCounter{}, noCounter{}, noCounter{}}
 }

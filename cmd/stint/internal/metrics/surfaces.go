@@ -46,9 +46,17 @@ func (m *Metrics) EnvoyLimit(name string, onFailure stint.OnFailure) envoyrls.Co
 	counters := m.Rule(name)
 	return envoyrls.Counters{
 		Allow: counters.allow, Deny: counters.deny, ShadowDeny: counters.shadowDeny,
-		Failed: m.decisions.WithLabelValues(name, failureDecision(onFailure)),
+		Failed: m.decisions.WithLabelValues(name, failureDecision(onFailure)), FailedOpen: failedOpen{m, name},
 	}
 }
+
+// failedOpen reports the admissions of a limit in Envoy's files that fails open.
+type failedOpen struct {
+	metrics *Metrics
+	limit   string
+}
+
+func (f failedOpen) Inc() { f.metrics.failOpen(f.limit, 1) }
 
 // EnvoyFiles shows how many of Envoy's files have a mistake. It returns the function to
 // call with that number: first at the start, then after each change, which counts as a

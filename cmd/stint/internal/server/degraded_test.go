@@ -18,6 +18,7 @@ const failurePolicies = `rules:
   - {id: own, match: {path: /own}, by: [api_key], limit: 1, window: 60, on_store_failure: {local: {limit: 2, window: 30, by: [ip]}}}
   - {id: both-local, match: {path: /both}, by: [api_key], limit: 1, window: 3600, on_store_failure: local}
   - {id: both-closed, match: {path: /both}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
+  - {id: both-open, match: {path: /both}, by: [api_key], limit: 1, window: 60}
 `
 
 // guarded is a server whose store never answers.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
 // The first admission of a rule is logged within a second, and later ones once a minute
@@ -90,19 +92,25 @@ func failOpenCounts(log string) string {
 
 // Every surface that fails open is audited, without keys.
 func TestFailOpenAdmissionsOfTheServerAreLogged(t *testing.T) {
-	s := guarded(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t)})
+	config := Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), GRPC: "127.0.0.1:0", EnvoyConfig: t.TempDir()}
+	writeFile(t, config.EnvoyConfig+"/shop.yaml", strings.Replace(envoyFile, "_unit: 3", "_unit: 3, on_store_failure: open", 1))
+	s := guarded(t, config)
+	if _, err := ratelimitpb.NewRateLimitServiceClient(dialGRPC(t, s)).ShouldRateLimit(patient(t), ofUser("sk_live_12345", 1)); err != nil {
+		t.Error(err)
+	}
 	for range 2 {
 		s.post("http", "/v1/check", `{"attributes":{"api_key":"sk_live_12345","path":"/open"}}`)
 		s.post("http", "/v1/take", `{"key":"sk_live_12345","limit":"1/s"}`)
 	}
 	s.get("gateway", "/open")
-	for _, path := range []string{"/closed", "/local", "/known"} {
+	for _, path := range []string{"/closed", "/local", "/known", "/both"} {
 		s.post("http", "/v1/check", `{"attributes":{"api_key":"sk_live_12345","path":"`+path+`"}}`)
 	}
 	s.logs.wait(t, `rule=open count=`)
 	s.logs.wait(t, `rule="(limits of callers)" count=`)
+	s.logs.wait(t, `rule=shop.user count=1`)
 	s.logs.wait(t, `store_error=unavailable`)
-	if text := s.logs.String(); strings.Contains(text, "sk_live_12345") || strings.Contains(text, "fail-open admissions") && strings.Contains(text, "rule=closed") {
+	if text := s.logs.String(); strings.Contains(text, "sk_live_12345") || strings.Contains(text, "rule=closed") || strings.Contains(text, "rule=both-") {
 		t.Errorf("the log shows a key, or a rule that does not fail open:\n%s", text)
 	}
 }
