@@ -54,6 +54,7 @@ type Switch struct {
 	inForce State       // guarded by mu; zero: none
 	timer   *time.Timer // guarded by mu; for the end of the state in force
 	failure error       // guarded by mu; of the last call to the source
+	polled  bool        // guarded by mu; the source has answered since the start
 }
 
 // New returns a switch in the state that its file has. Nothing is in force before Start.
@@ -110,6 +111,10 @@ func (s *Switch) stop() {
 // poll reads the record of the source. If the record is another than the one before,
 // somebody has switched through the source, which replaces what was switched on this node
 // alone. A missing record says nothing: it has ended, or the source has lost it.
+//
+// The record of the first answer since the start may be older than what was switched on this
+// node alone, while the source did not answer. Then it replaces nothing. Only the times of
+// both tell, and the clocks may differ, so later answers are not compared.
 func (s *Switch) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTime)
 	defer cancel()
@@ -121,11 +126,13 @@ func (s *Switch) poll(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failedLocked(err)
+	first := err == nil && !s.polled
+	s.polled = s.polled || first
 	if err != nil || r.Revision == "" || r.Revision == s.shared.Revision || before != s.shared.Revision {
 		return // before differs: this node has switched while the source was read
 	}
 	state := State{Record: r, Shared: true, Ends: asked.Add(min(left, MaxDuration))}
-	if before == "" && r.Revision != s.own.Revision && !r.Since.After(s.own.Since) { // the first record that this node reads, older than its own
+	if first && r.Revision != s.own.Revision && !r.Since.After(s.own.Since) {
 		s.shared = state
 		s.settleLocked()
 		return

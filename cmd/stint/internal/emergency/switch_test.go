@@ -201,6 +201,49 @@ func TestAnOlderRecordDoesNotEndANewerOne(t *testing.T) {
 	})
 }
 
+// The clocks of a node and of its source differ. That matters only for the first answer of the
+// source: a later record is newer, whatever its time says.
+func TestANewRecordReplacesWhateverItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &shared{skew: -time.Hour}
+		b := startNode(t, source, "")
+		source.setDown(true)
+		b.set(on("1/s", 2*time.Hour))
+		source.setDown(false)
+		time.Sleep(5 * time.Second)
+		b.want("the source has nothing new", "1/s")
+		startNode(t, source, "").set(on("9/s", time.Hour))
+		time.Sleep(2 * time.Second)
+		b.want("switched through the source", "9/s")
+	})
+}
+
+// A node that knows a record from its file compares as well.
+func TestAnOlderRecordDoesNotEndANewerOneAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, file := &shared{}, filepath.Join(t.TempDir(), "emergency.state")
+		startNode(t, source, file).set(on("5/s", time.Hour))
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		startNode(t, source, "").set(on("6/s", time.Hour))
+		time.Sleep(time.Minute)
+		source.setDown(true)
+		again := filepath.Join(t.TempDir(), "emergency.state")
+		if err := os.WriteFile(again, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := startNode(t, source, again)
+		b.want("by the file", "5/s")
+		b.set(on("1/s", time.Hour))
+		source.setDown(false)
+		time.Sleep(2 * time.Second)
+		b.want("the record of the source is older", "1/s")
+	})
+}
+
 func TestALostAnswerIsLearntFromTheSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &shared{lost: true}
