@@ -166,12 +166,16 @@ func (l *printer) reach(e *adminclient.Emergency, again string) {
 		}
 		return
 	}
-	if again == "" && !e.On && e.SourceError == "" {
-		return
-	}
-	why := "the rules are in files, which cannot tell other nodes"
-	if e.SourceError != "" {
+	why := "the rules are in files or built in, which cannot tell other nodes"
+	switch {
+	case e.SourceError != "":
 		why = e.SourceError
+	case e.Shareable:
+		l.printf("this is the state of this node alone: it was switched while the source of the rules did not answer\n" +
+			"run stint emergency on or off once more: every node that shares these rules obeys that\n")
+		return
+	case again == "" && !e.On:
+		return
 	}
 	what := "ONLY THIS NODE is switched"
 	if again == "" {

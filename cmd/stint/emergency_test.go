@@ -74,6 +74,12 @@ func TestEveryNodeObeysAnEmergencyInRedis(t *testing.T) {
 	b.run(exitDone, []string{"emergency: off", "ONLY THIS NODE"}, "emergency", "off")
 	b.awaitMetric("\nstint_emergency 0\n")
 	redis.Restart()
+	for n, want := range map[*administered]string{a: "ON: 2/s by api_key", b: "emergency: off"} {
+		await(t, "a node that was switched alone says so", func() (bool, string) {
+			got := n.run(exitDone, []string{want}, "emergency", "status")
+			return strings.Contains(got.out, "it was switched while the source of the rules did not answer\nrun stint emergency"), got.out
+		})
+	}
 	await(t, "a switching through the source", func() (bool, string) {
 		got := a.run(exitDone, nil, "emergency", "off", "--reason", "over")
 		return strings.Contains(got.out, "every node that shares these rules"), got.out
@@ -152,7 +158,7 @@ func TestWrongEmergencies(t *testing.T) {
 		a.run(exitUsage, []string{want}, append([]string{"emergency"}, args...)...)
 	}
 	a.run(exitDone, []string{"emergency: off\n"}, "emergency", "status")
-	a.run(exitDone, []string{"ONLY THIS NODE is switched: the rules are in files"}, "emergency", "on", "--limit", "1/s", "--for", "90s")
+	a.run(exitDone, []string{"ONLY THIS NODE is switched: the rules are in files or built in"}, "emergency", "on", "--limit", "1/s", "--for", "90s")
 	a.run(exitDone, []string{"this is the state of this node alone", "do stint emergency status --server $url"}, "emergency", "status")
 	if v := a.json("emergency", "off"); v["on"] != false || v["shared"] != false {
 		t.Error(v)

@@ -26,7 +26,9 @@ type emergencyBody struct {
 
 	// Shared reports that every node of the source of the rules has this state. False: this
 	// node has been switched alone, or nodes share no source that could carry the switch.
-	Shared bool `json:"shared"`
+	// Shareable reports that there is such a source.
+	Shared    bool `json:"shared"`
+	Shareable bool `json:"shareable"`
 	// SourceError is set while the source of the rules does not answer, so that a switching
 	// reaches this node alone.
 	SourceError string `json:"source_error,omitempty"`
@@ -71,10 +73,10 @@ func (a *API) emergencyStatus(r *request) (any, error) {
 
 // putEmergency answers PUT /v1/emergency {"limit":"10/s","by":"ip","for":"10m","reason":…}.
 func (a *API) putEmergency(r *request) (any, error) {
-	c := emergency.Change{On: true}
+	c, hasFor := emergency.Change{On: true}, false
 	err := r.decode(fields{
 		"limit": textField(&c.Limit), "by": textField(&c.By), "reason": textField(&c.Reason),
-		"for": parsedField(func(text string) (err error) { c.For, err = span(text); return err }),
+		"for": parsedField(func(text string) (err error) { c.For, err = span(text); hasFor = true; return err }),
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (a *API) putEmergency(r *request) (any, error) {
 	if err := a.Emergency.CheckBy(c.By); err != nil {
 		return nil, badRequest("%v", err)
 	}
-	if c.For == 0 {
+	if !hasFor {
 		return nil, badRequest("for: is missing (give a duration from 1s to 24h, such as 10m)")
 	}
 	if err := emergency.CheckDuration(c.For); err != nil {
@@ -176,7 +178,7 @@ func (a *API) emergencyAnswer(r *request, s *emergency.Status) *emergencyBody {
 	if tag := emergencyTag(s.Revision); tag != "" {
 		r.w.Header().Set("ETag", tag)
 	}
-	body := &emergencyBody{On: s.Revision != "", emergencyState: stateBody(&s.State), Nodes: []emergencyNode{}}
+	body := &emergencyBody{On: s.Revision != "", emergencyState: stateBody(&s.State), Shareable: s.Shareable, Nodes: []emergencyNode{}}
 	ctx, cancel := context.WithTimeout(r.Context(), nodesTime)
 	defer cancel()
 	nodes, err := a.Rules.Nodes(ctx)

@@ -93,6 +93,7 @@ func TestAWrongEmergencyChangesNothing(t *testing.T) {
 		`{"limit":"1/s","by":"apikey","for":"1m"}`:                  "did you mean api_key?",
 		`{"limit":"1/s","by":"zzzzzzzzzz","for":"1m"}`:              "not an attribute that requests have",
 		`{"limit":"1/s","by":"ip"}`:                                 "for: is missing",
+		`{"limit":"1/s","by":"ip","for":"0s"}`:                      "for: 0s is out of range",
 		`{"limit":"1/s","by":"ip","for":"999ms"}`:                   "give 1s to 24h",
 		`{"limit":"1/s","by":"ip","for":"2d"}`:                      "give 1s to 24h",
 		`{"limit":"1/s","by":"ip","for":"-1m"}`:                     "give 1s to 24h",

@@ -135,7 +135,8 @@ type Emergency struct {
 	On bool `json:"on"`
 	EmergencyState
 
-	Shared      bool            `json:"shared"` // every node of the rules' source has the state
+	Shared      bool            `json:"shared"`    // every node of the rules' source has the state
+	Shareable   bool            `json:"shareable"` // the rules' source carries a switching to every node
 	SourceError string          `json:"source_error"`
 	Replaced    *EmergencyState `json:"replaced"` // what was in force before a change
 	Nodes       []EmergencyNode `json:"nodes"`

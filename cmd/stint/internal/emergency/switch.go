@@ -48,13 +48,14 @@ type Switch struct {
 
 	switching sync.Mutex // held while an operator switches, so that the source is asked once at a time
 
-	mu      sync.Mutex
-	shared  State       // guarded by mu; the newest record of the source
-	own     State       // guarded by mu; what was switched on this node alone; it replaces shared
-	inForce State       // guarded by mu; zero: none
-	timer   *time.Timer // guarded by mu; for the end of the state in force
-	failure error       // guarded by mu; of the last call to the source
-	polled  bool        // guarded by mu; the source has answered since the start
+	mu       sync.Mutex
+	shared   State       // guarded by mu; the newest record of the source
+	own      State       // guarded by mu; what was switched on this node alone; it replaces shared
+	inForce  State       // guarded by mu; zero: none
+	timer    *time.Timer // guarded by mu; for the end of the state in force
+	failure  error       // guarded by mu; of the last call to the source
+	failures int         // guarded by mu; calls to the source in a row that failed
+	polled   bool        // guarded by mu; the source has answered since the start
 }
 
 // New returns a switch in the state that its file has. Nothing is in force before Start.
@@ -140,13 +141,23 @@ func (s *Switch) poll(ctx context.Context) {
 	s.learnLocked(state)
 }
 
-// failedLocked records the result of a call to the source. It logs each new failure once:
-// the rules report a source that is down.
+// warnAfter is how many calls to the source in a row fail before the log says so.
+const warnAfter = 3
+
+// failedLocked records the result of a call to the source. A source may fail here alone: the
+// node may lack the right to read the switch, or the record may be that of another program.
 func (s *Switch) failedLocked(err error) {
-	if err != nil && (s.failure == nil || s.failure.Error() != err.Error()) {
-		s.Logger.Debug("emergency: the source of the rules does not answer; this node keeps what it knows", "error", err)
-	}
 	s.failure = err
+	if err == nil {
+		if s.failures >= warnAfter {
+			s.Logger.Info("emergency: the source of the rules answers again")
+		}
+		s.failures = 0
+		return
+	}
+	if s.failures++; s.failures == warnAfter {
+		s.Logger.Warn("emergency: the source of the rules does not say whether one is on; this node keeps what it knows", "error", err)
+	}
 }
 
 // learnLocked replaces everything known by a record of the source.

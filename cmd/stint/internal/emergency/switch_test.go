@@ -244,6 +244,29 @@ func TestAnOlderRecordDoesNotEndANewerOneAfterARestart(t *testing.T) {
 	})
 }
 
+// The log has one line for an outage of the source, and none for a call that fails alone.
+func TestASourceThatFailsIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &shared{}
+		a := startNode(t, source, "")
+		for _, c := range []struct {
+			down          time.Duration
+			warned, again int
+		}{{1500 * time.Millisecond, 0, 0}, {time.Minute, 1, 1}, {time.Minute, 2, 2}} {
+			source.setDown(true)
+			time.Sleep(c.down)
+			source.setDown(false)
+			time.Sleep(2 * time.Second)
+			a.mu.Lock()
+			log := a.logs.String()
+			a.mu.Unlock()
+			if strings.Count(log, "does not say whether one is on") != c.warned || strings.Count(log, "answers again") != c.again {
+				t.Errorf("down for %v: %s", c.down, log)
+			}
+		}
+	})
+}
+
 func TestALostAnswerIsLearntFromTheSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &shared{lost: true}
