@@ -171,7 +171,7 @@ func (l *printer) reach(e *adminclient.Emergency, again string) {
 	case e.SourceError != "":
 		why = e.SourceError
 	case e.Shareable:
-		l.printf("this is the state of this node alone: it was switched while the source of the rules did not answer\n" +
+		l.printf("this is the state of this node alone: the source of the rules did not take it when it was switched\n" +
 			"run stint emergency on or off once more: every node that shares these rules obeys that\n")
 		return
 	case again == "" && !e.On:

@@ -77,7 +77,7 @@ func TestEveryNodeObeysAnEmergencyInRedis(t *testing.T) {
 	for n, want := range map[*administered]string{a: "ON: 2/s by api_key", b: "emergency: off"} {
 		await(t, "a node that was switched alone says so", func() (bool, string) {
 			got := n.run(exitDone, []string{want}, "emergency", "status")
-			return strings.Contains(got.out, "it was switched while the source of the rules did not answer\nrun stint emergency"), got.out
+			return strings.Contains(got.out, "the source of the rules did not take it when it was switched\nrun stint emergency"), got.out
 		})
 	}
 	await(t, "a switching through the source", func() (bool, string) {

@@ -183,7 +183,7 @@ func (a *API) emergencyAnswer(r *request, s *emergency.Status) *emergencyBody {
 	defer cancel()
 	nodes, err := a.Rules.Nodes(ctx)
 	if s.Shareable && (s.SourceErr != nil || err != nil) {
-		body.SourceError = "the source of the rules does not answer (the log of the node has the cause)"
+		body.SourceError = "the source of the rules does not answer or fails (the log of the node has the cause)"
 	}
 	body.Shared = s.Shared && body.SourceError == ""
 	for _, n := range nodes {

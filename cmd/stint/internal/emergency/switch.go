@@ -299,6 +299,9 @@ func (s *Switch) Set(ctx context.Context, c Change) (was State, is Status, err e
 		return was, s.Status(), err
 	}
 	s.mu.Lock()
+	if err != nil {
+		s.Logger.Warn("emergency: the source of the rules does not take the switching, so only this node obeys", "error", err)
+	}
 	if s.Source != nil {
 		s.failedLocked(err)
 	}

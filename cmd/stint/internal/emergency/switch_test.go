@@ -173,6 +173,9 @@ func TestWithoutItsSourceANodeIsSwitchedAlone(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		a.want("not told", "10/s")
 		b.want("switched alone", "1/s")
+		if !strings.Contains(b.logs.String(), `does not take the switching, so only this node obeys" error="connection refused"`) {
+			t.Error(b.logs)
+		}
 		a.set(Change{})
 		a.want("switched off alone", "")
 		source.setDown(false)
