@@ -48,7 +48,7 @@ func TestValidateChecksWhatRulesRead(t *testing.T) {
   - {id: attribute, by: [user_id], limit: 1/s}
 `)
 	named := writeFile(t, filepath.Join(t.TempDir(), "named.yaml"), "identity: [jwt:sub]\nrules:\n  - {id: a, limit: 1/s}\n")
-	const claim, attribute = `rules.yaml:2:22: warning: "jwt:sub": the server verifies no tokens`, `rules.yaml:3:26: warning: "user_id" is no attribute of a request`
+	const claim, attribute = `rules.yaml:2:22: warning: "jwt:sub": the server verifies no tokens`, `rules.yaml:3:26: warning: the gateway and forward auth cannot apply this as it is written: "user_id" is no attribute of a request`
 	for _, c := range []struct {
 		args   []string
 		status int

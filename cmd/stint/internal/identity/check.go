@@ -32,12 +32,16 @@ func UnverifiedClaims(set *rule.Set, tokens bool) rule.Problems {
 // UnreadableAttributes returns the attributes that rules read and that no HTTP request has,
 // except the claims of [UnverifiedClaims]. Callers of the check API can send any attribute.
 func UnreadableAttributes(set *rule.Set, tokens bool) rule.Problems {
-	return set.CheckAttributes(func(name string) error {
+	problems := set.CheckAttributes(func(name string) error {
 		if isUnverified(name, tokens) {
 			return nil
 		}
 		return CheckAttribute(name, tokens)
 	})
+	for i := range problems {
+		problems[i].What = "the gateway and forward auth cannot apply this as it is written: " + problems[i].What
+	}
+	return problems
 }
 
 // CheckSource returns an error for a source of API keys that no request can have.

@@ -151,16 +151,10 @@ func (r *rules) trial(set *rule.Set) (warnings rule.Problems, err error) {
 	}
 	warnings = identity.UnverifiedClaims(set, r.tokens())
 	if r.gateway {
-		for _, p := range identity.UnreadableAttributes(set, r.tokens()) {
-			p.What = cannotApply + p.What
-			warnings = append(warnings, p)
-		}
+		warnings = append(warnings, identity.UnreadableAttributes(set, r.tokens())...)
 	}
 	return warnings, nil
 }
-
-// cannotApply begins the warnings about attributes that no HTTP request has.
-const cannotApply = "the gateway and forward auth cannot apply a rule as it is written: "
 
 // onSet puts a rule set in force. Requests that are being decided keep the previous one.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
@@ -288,7 +282,7 @@ func (r *rules) warnEach(text string, problems rule.Problems) {
 // key verifies are not among these rules: warn reports them at each load.
 func (r *rules) warnRequests(v *version) {
 	v.warned.Do(func() {
-		r.warnEach("rules: "+cannotApply, identity.UnreadableAttributes(v.set, r.tokens()))
+		r.warnEach("rules: ", identity.UnreadableAttributes(v.set, r.tokens()))
 	})
 }
 

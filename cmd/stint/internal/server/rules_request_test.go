@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// cannotApply begins the warnings about attributes that no HTTP request has.
+const cannotApply = "the gateway and forward auth cannot apply this as it is written: "
+
 // A rule for callers of the check API is valid, but the gateway and forward auth count its
 // requests by ip. The operator reads where it is: with a gateway when the rules are loaded,
 // without one when forward auth decides the first request.
@@ -18,8 +21,8 @@ rules:
 `)
 	const claim = `rules.yaml:4:18: "jwt:sub": the server verifies no tokens`
 	want := []string{
-		`rules.yaml:1:9: no HTTP request has the attribute tier (give the tier an api_key_pattern)`,
-		`rules.yaml:3:18: "user_id" is no attribute of a request`,
+		`rules.yaml:1:9: the gateway and forward auth cannot apply this as it is written: no HTTP request has the attribute tier (give the tier an api_key_pattern)`,
+		`rules.yaml:3:18: the gateway and forward auth cannot apply this as it is written: "user_id" is no attribute of a request`,
 	}
 	check := func(s *running) {
 		t.Helper()
