@@ -93,6 +93,10 @@ func spelling(name string) string {
 		return "X-RateLimit-Remaining"
 	case "X-Ratelimit-Reset":
 		return "X-RateLimit-Reset"
+	case "X-Ratelimit-Status":
+		return "X-RateLimit-Status"
+	case "Ratelimit":
+		return "RateLimit"
 	case "Ratelimit-Policy":
 		return "RateLimit-Policy"
 	case "Etag":
