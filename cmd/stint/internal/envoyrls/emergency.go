@@ -48,16 +48,17 @@ func emergencyClaim(e *emergency.InForce, request *pb.RateLimitRequest) stint.Cl
 	for _, d := range descriptors[1:] {
 		cost = max(cost, hits(request, d))
 	}
-	name := e.By
+	attribute := rule.AttributeName(e.By)
+	name := attribute
 	if name == "ip" {
 		name = "remote_address" // what Envoy's action of that name sends
 	}
 	for _, d := range descriptors {
 		for _, entry := range d.GetEntries() {
-			if entry.GetKey() != name {
+			if rule.AttributeName(entry.GetKey()) != name {
 				continue
 			}
-			if c, err := e.ByAttributes(rule.Map{e.By: entry.GetValue()}, cost); err == nil {
+			if c, err := e.ByAttributes(rule.Map{attribute: entry.GetValue()}, cost); err == nil {
 				return c
 			}
 		}

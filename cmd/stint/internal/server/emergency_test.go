@@ -236,6 +236,13 @@ func TestAnEmergencyUnderEnvoy(t *testing.T) {
 	wantCode("no limit applies", unknown, ok)
 	wantCode("the descriptor stands in", unknown, ok)
 	wantCode("the descriptor stands in", unknown, over)
+	s.switchOn("1/m", "header:X-Device")
+	for _, device := range []string{"x", "y"} {
+		q := ofUser("dora", 1)
+		q.Descriptors[0].Entries = append(q.Descriptors[0].Entries, &commonpb.RateLimitDescriptor_Entry{Key: "header:X-Device", Value: device})
+		wantCode("first of a device", q, ok)
+		wantCode("second of a device", q, over)
+	}
 	s.switchOff()
 	wantCode("off", unknown, ok)
 }
