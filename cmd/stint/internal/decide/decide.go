@@ -31,7 +31,7 @@ type Options struct {
 	Rules func() Rules
 	// Observe, if not nil, receives one report of each call to the store.
 	Observe func(Report)
-	// Emergency returns the emergency whose limit joins every take, or nil if none is on.
+	// Emergency returns the emergency whose limit joins every take, or nil without one.
 	// Nil: there is never one. Checks have its limit from their rules.
 	Emergency func() *emergency.InForce
 }

@@ -11,7 +11,7 @@ import (
 
 // An emergency is a rule that the server adds to the rules in force, and takes away again.
 // So it counts with all other rules in one group, after the lists, and every surface shows
-// it as it shows a rule. Checks pay nothing while none is on. Takes and Envoy's requests
+// it as it shows a rule. Checks pay nothing without one. Takes and Envoy's requests
 // bring their limits: for these the version in force has the claim that joins.
 
 // newSwitch returns the switch of this server. folder is where its state is kept, or "".

@@ -51,7 +51,7 @@ type rules struct {
 	changing  sync.Mutex       // held while current is replaced
 	base      *version         // guarded by changing; the rules in force, without an emergency
 	files     []rule.File      // guarded by changing; those of base
-	emergency *emergency.State // guarded by changing; nil: none is on
+	emergency *emergency.State // guarded by changing; nil: there is no emergency
 }
 
 // version is a rule set with the counters of each of its rules. It implements
@@ -67,7 +67,7 @@ type version struct {
 	identity httplimit.Identity // that of the server, with the sources that the rules name
 	warned   *sync.Once         // of warnRequests
 
-	emergency *emergency.InForce // nil: none is on
+	emergency *emergency.InForce // nil: there is no emergency
 }
 
 // RuleSet implements [decide.Rules].
