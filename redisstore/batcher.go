@@ -119,17 +119,23 @@ type inFlight struct {
 
 // Fits implements [coalesce.Batch].
 func (f *inFlight) Fits(c *pending) bool {
-	if f.claims > 0 && f.claims+len(c.claims) > maxLines {
+	claims := len(c.claims)
+	for next := c.then; next != nil; next = next.then { // nearly never
+		claims += len(next.claims)
+	}
+	if f.claims > 0 && f.claims+claims > maxLines {
 		return false
 	}
-	f.claims += len(c.claims)
+	f.claims += claims
 	return true
 }
 
 // Run implements [coalesce.Batch].
 func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
-	for _, c := range calls {
-		f.partOf(c.Owner).take(c.Owner, len(calls) > 1)
+	for _, call := range calls {
+		for c := call.Owner; c != nil; c = c.then {
+			f.partOf(c).take(c, len(calls) > 1)
+		}
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()

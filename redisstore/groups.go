@@ -41,7 +41,8 @@ type plan struct {
 	checked bool        // the claims are known to be valid
 	keep    bool        // send even if ctx has ended
 
-	calls  []*pending // to be sent, one for each slot and number of replicas
+	calls  []*pending // to be sent, one for each slot and number of replicas, and the calls of chains
+	heads  []int      // by call: the first call of its chain, which may be the call itself
 	unsent []sending
 	left   []error // by call: why the plan gave it up, or nil
 	leader leader
@@ -87,7 +88,7 @@ func (s *Store) plan(ctx context.Context, groups []stint.Group, out []stint.Deci
 // end returns the errors of the parts and recycles the plan.
 func (p *plan) end() error {
 	err := p.errs.Err()
-	*p = plan{store: p.store, calls: p.calls[:0], unsent: p.unsent[:0], left: p.left[:0]}
+	*p = plan{store: p.store, calls: p.calls[:0], heads: p.heads[:0], unsent: p.unsent[:0], left: p.left[:0]}
 	p.store.plans.Put(p)
 	return err
 }
@@ -207,6 +208,7 @@ func (p *plan) callOf(slot uint16, replicas uint8) int {
 func (p *plan) newCall(slot uint16, replicas uint8) int {
 	c := p.store.calls.get()
 	c.slot, c.replicas, c.Keep = slot, replicas, p.keep
+	p.heads = append(p.heads, len(p.calls))
 	p.calls = append(p.calls, c)
 	return len(p.calls) - 1
 }
@@ -249,7 +251,7 @@ func (p *plan) flush() {
 		}
 	}
 	clear(p.calls)
-	p.calls, p.unsent = p.calls[:0], p.unsent[:0]
+	p.calls, p.heads, p.unsent = p.calls[:0], p.heads[:0], p.unsent[:0]
 	if l := &p.leader; l.pending {
 		l.pending, l.charges = false, p.admitted(l)
 	}
@@ -266,11 +268,17 @@ func (p *plan) sendCalls() {
 		return
 	}
 	lone := len(p.calls) == 1 && !p.keep && patient(p.ctx)
-	for _, c := range p.calls {
-		p.store.batcherOf(c.slot, c.replicas).Send(p.ctx, &c.Call, lone && c.replicas == 0)
+	for i, c := range p.calls {
+		if p.heads[i] == i {
+			p.store.batcherOf(c.slot, c.replicas).Send(p.ctx, &c.Call, lone && c.replicas == 0)
+		}
 	}
-	for _, c := range p.calls {
-		p.left = append(p.left, p.store.calls.await(p.ctx, c))
+	for i, c := range p.calls {
+		if head := p.heads[i]; head < i {
+			p.left = append(p.left, p.left[head])
+		} else {
+			p.left = append(p.left, p.store.calls.await(p.ctx, c))
+		}
 	}
 }
 

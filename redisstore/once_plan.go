@@ -7,7 +7,8 @@ import (
 )
 
 // maxOnces bounds the unsent calls of groups that may be repeated, each of which is
-// compared with every later part.
+// compared with every later part. Together they also have at most maxLines claims, unless
+// a single one has more.
 const maxOnces = 64
 
 // oncesOf returns the calls of the groups that may be repeated, by group. It is nil if
@@ -27,8 +28,9 @@ func oncesOf(groups []stint.Group) (onces []*onceCall) {
 	return onces
 }
 
-// takeOnce adds a group that may be repeated as a call of its own. Several such calls
-// travel together unless they use one state.
+// takeOnce adds a group that may be repeated as a call of its own. The calls of one slot
+// and number of replicas form a chain: they travel in one round trip, in order. So groups
+// on one key cost no round trip each.
 func (p *plan) takeOnce(claims []stint.Claim, at place, once *onceCall) {
 	err := cmp.Or(once.err, p.check(claims))
 	if err == nil && (once.mode == onceTake || once.mode == onceAny) && !p.checked {
@@ -50,14 +52,35 @@ func (p *plan) takeOnce(claims []stint.Claim, at place, once *onceCall) {
 		p.leader.charges = p.crossSlot(a, at, once) && !once.repeated
 		return
 	}
-	if len(p.calls) >= maxOnces || p.anyUses(claims, slot, func(*pending) bool { return true }) {
+	apart := func(c *pending) bool { return c.once == nil || c.replicas != a.replicas }
+	if p.isFull(len(claims)) || p.anyUses(claims, slot, apart) {
 		p.flush()
 	}
 	i := p.newCall(slot, a.replicas)
 	p.calls[i].once = once
 	p.calls[i].slow = true
+	p.chain(i)
 	p.addTo(i, a, at)
 	p.leader = leader{at: at, claims: claims, slot: slot, replicas: a.replicas, once: once, pending: true, charges: p.leader.charges}
+}
+
+// isFull reports whether the unsent calls have no room for one more of some claims.
+func (p *plan) isFull(claims int) bool {
+	for _, c := range p.calls {
+		claims += len(c.claims)
+	}
+	return len(p.calls) > 0 && (len(p.calls) >= maxOnces || claims > maxLines)
+}
+
+// chain appends call i to the chain of its slot and number of replicas, if there is one.
+func (p *plan) chain(i int) {
+	own := p.calls[i]
+	for last := i - 1; last >= 0; last-- {
+		if c := p.calls[last]; c.once != nil && c.slot == own.slot && c.replicas == own.replicas {
+			c.then, p.heads[i] = own, p.heads[last]
+			return
+		}
+	}
 }
 
 // oncesOfUnits returns the calls of the units of a group, nil if it is not to be repeated.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,3 +276,41 @@ func compileNamed(t *testing.T, rule string, n int64) stint.Limit {
 	}
 	return limit
 }
+
+// Groups on one key that may be repeated are decided in order, and do not cost a round trip
+// each: a batch of many would pass the deadline of the store.
+func TestGroupsWithIDsOnOneKeyShareARoundTrip(t *testing.T) {
+	var trips atomic.Int64
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Observer: tripCounter{&trips}})
+	limit := perHour(t, 100)
+	var groups []stint.Group
+	for i := range 40 {
+		groups = append(groups, once(groupOf(limit, "k"), fmt.Sprint("id", i)))
+	}
+	groups = append(groups, groups[3], once(groupOf(limit, "other"), "id3"))
+	out := make([]stint.Decision, len(groups))
+	errs, whole := storekit.PartErrors(s.TakeGroups(t.Context(), groups, out), len(groups))
+	if whole != nil || errs == nil {
+		t.Fatal(whole)
+	}
+	for i, d := range out[:40] {
+		if errs[i] != nil || !d.Allowed || d.Repeated || d.Remaining != int64(99-i) {
+			t.Errorf("group %d: %+v, %v", i, d, errs[i])
+		}
+	}
+	if d := out[40]; errs[40] != nil || !d.Repeated || d.Remaining != 96 {
+		t.Errorf("a repeat in the same call: %+v, %v", d, errs[40])
+	}
+	if stint.CodeOf(errs[41]) != stint.CodeConflict {
+		t.Errorf("the ID for another key in the same call: %+v, %v", out[41], errs[41])
+	}
+	if n := trips.Load(); n != 1 {
+		t.Errorf("%d round trips", n)
+	}
+}
+
+type tripCounter struct{ trips *atomic.Int64 }
+
+func (c tripCounter) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
+
+func (c tripCounter) Observe(context.Context, stint.Event) { c.trips.Add(1) }

@@ -28,6 +28,7 @@ type pending struct {
 	errs []error          // the error of each group
 
 	same *pending // in a batch: the next pending call that shares the same line
+	then *pending // the next call of a chain, which travels with this one and is decided after it
 
 	one struct { // inline space for one claim, which suffices for most calls
 		group    [1]groupToSend
@@ -85,7 +86,7 @@ func (p *pendingPool) put(c *pending) {
 	if c.replicas > 0 {
 		c.charged.Store(false)
 	}
-	c.replicas, c.Keep, c.slow, c.once, c.same = 0, false, false, nil, nil
+	c.replicas, c.Keep, c.slow, c.once, c.same, c.then = 0, false, false, nil, nil, nil
 	p.pool.Put(c)
 }
 
