@@ -264,7 +264,7 @@ func (b *Batch) call(ctx context.Context) (err error) {
 		b.decisions[0], err = b.decider.options.Store.Take(ctx, first.Claims[0])
 		return err
 	}
-	return b.decider.options.Store.TakeGroups(ctx, b.groups, b.decisions)
+	return b.decider.takeGroups(ctx, b.groups, b.decisions)
 }
 
 // takeError returns why a take has no decision.

@@ -118,7 +118,7 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 	_, parts := stint.Sizes(groups)
 	report := Report{Takes: parts}
 	if e := d.options.Emergency(); e == nil {
-		err = d.options.Store.TakeGroups(ctx, groups, out)
+		err = d.takeGroups(ctx, groups, out)
 	} else {
 		err = d.takeInEmergency(ctx, e, groups, out, &report)
 	}

@@ -21,7 +21,7 @@ func (d *Decider) takeInEmergency(ctx context.Context, e *emergency.InForce, gro
 	}
 	claims, _ := stint.Sizes(joined)
 	decisions := make([]stint.Decision, claims)
-	err := d.options.Store.TakeGroups(ctx, joined, decisions)
+	err := d.takeGroups(ctx, joined, decisions)
 	for i := range joined {
 		own := len(groups[i].Claims)
 		copy(out, decisions[:own])
