@@ -25,8 +25,9 @@ type work struct {
 	inputs  []*input // buffers; the first used are in use
 	used    int
 
-	key   string // the Idempotency-Key of the request; empty: none
-	items bool   // the body is a batch of items
+	key    string   // the Idempotency-Key of the request; empty: none
+	digest [16]byte // of the body, if there is a key
+	items  bool     // the body is a batch of items
 
 	body, out []byte
 }
@@ -66,7 +67,7 @@ func (a *API) endpoint(read func(*work) error, answer func(*work, http.ResponseW
 			a.errors.write(w, r, err)
 			return
 		}
-		if k.key, err = readKey(r.Header); err != nil {
+		if err = k.readKey(r.Header); err != nil {
 			a.errors.write(w, r, err)
 			return
 		}

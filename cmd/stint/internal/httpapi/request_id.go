@@ -19,9 +19,18 @@ import (
 // idempotencyKey is the header that names a request.
 const idempotencyKey = "Idempotency-Key"
 
-// readKey reads the Idempotency-Key of a request: a string of RFC 9651 in quotes, or its
+// readKey reads the Idempotency-Key of the request. All items of a batch share the digest
+// of the body, so that a batch of many is hashed once.
+func (k *work) readKey(h http.Header) (err error) {
+	if k.key, err = keyOf(h); k.key != "" {
+		k.digest = digest(k.body)
+	}
+	return err
+}
+
+// keyOf returns the Idempotency-Key of a request: a string of RFC 9651 in quotes, or its
 // text without them. It returns "" if there is none.
-func readKey(h http.Header) (string, error) {
+func keyOf(h http.Header) (string, error) {
 	lines := h[idempotencyKey]
 	switch {
 	case len(lines) == 0:
@@ -65,15 +74,19 @@ func (k *work) onceOf(in *input, raw []byte) (*stint.Once, error) {
 	if k.key != "" && in.requestID != "" && (k.items || k.key != in.requestID) {
 		return nil, badRequest("request_id: cannot stand beside another %s (give one of them)", idempotencyKey)
 	}
-	id := in.requestID
-	if k.key != "" {
-		id, raw = k.key, k.body
-		if k.items { // the header names the whole batch
-			id += "\x00" + strconv.Itoa(k.used-1)
-		}
+	if k.key == "" {
+		return &stint.Once{ID: in.requestID, Body: digest(raw)}, nil
 	}
-	sum := sha256.Sum256(raw)
-	return &stint.Once{ID: id, Body: [16]byte(sum[:16])}, nil
+	id := k.key
+	if k.items { // the header names the whole batch
+		id += "\x00" + strconv.Itoa(k.used-1)
+	}
+	return &stint.Once{ID: id, Body: k.digest}, nil
+}
+
+func digest(text []byte) [16]byte {
+	sum := sha256.Sum256(text)
+	return [16]byte(sum[:16])
 }
 
 // conflictOfAll returns the error of a batch in which every item fails because its request
