@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"math/bits"
-	"slices"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
@@ -50,7 +49,7 @@ func (p *plan) crossSlot(a groupToSend, at place, once *onceCall) bool {
 		return false
 	}
 	if once != nil {
-		once.repeated = !slices.ContainsFunc(s.answers, func(d stint.Decision) bool { return !d.Repeated })
+		once.repeated = allRepeats(s.answers)
 	}
 	return s.admitted()
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
@@ -51,6 +52,7 @@ type onceMode string
 const (
 	onceTake   onceMode = "take"
 	onceAny    onceMode = "any"
+	onceFind   onceMode = "find"
 	onceDry    onceMode = "dry"
 	onceUndo   onceMode = "undo"
 	onceMark   onceMode = "mark"
@@ -64,6 +66,7 @@ const (
 	statusRepeated   = 2
 	statusConflict   = 3
 	statusNoUndo     = 4
+	statusNotFound   = 5
 )
 
 // onceTrailer is how many bytes once.lua adds to the reply of take.lua.
@@ -151,6 +154,8 @@ func (b *batch) decodeOnce(data string, out []stint.Decision) error {
 		return storekit.OnceConflict()
 	case statusNoUndo:
 		return nil
+	case statusNotFound:
+		return b.encoding.refuseRecord()
 	default:
 		return garbled("has an unknown status")
 	}
@@ -198,12 +203,18 @@ func (b *batch) assumeRecord() {
 // recordClass is the class of records in their account: all live about a minute.
 const recordClass callerClass = 1
 
-// admitRecord returns an error if there is no room for another record.
-func (e *encoding) admitRecord() error {
-	wait, full := e.records.wait(recordClass)
-	if !full {
-		return nil
+// modeOfNew returns the mode of a call that may make a record: onceTake, or onceFind while
+// there is no room for one. A repeat is answered even then.
+func (e *encoding) modeOfNew() onceMode {
+	if _, full := e.records.wait(recordClass); full {
+		return onceFind
 	}
+	return onceTake
+}
+
+// refuseRecord counts a group for which there is no room, and returns its error.
+func (e *encoding) refuseRecord() error {
 	e.records.refused.Add(1)
-	return storekit.OnceBudget(wait)
+	wait, _ := e.records.wait(recordClass)
+	return storekit.OnceBudget(max(wait, time.Millisecond))
 }

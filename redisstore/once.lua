@@ -8,6 +8,7 @@
 -- with flag 8. ARGV[3]: the mode:
 --   take    decide the group, and remember the reply if the group is admitted
 --   any     decide the group, and remember the reply
+--   find    only answer a repeat, because there is no room for another record
 --   dry     decide the group and remember nothing; the claims have flag 4
 --   undo    if there is a record, delete it and decide the group, which refunds
 --   mark    make a record without a reply, unless there is one
@@ -16,7 +17,7 @@
 -- A record is ARGV[2] and then the reply, which begins with the time. The script
 -- returns the reply, the last byte of ARGV[2] as the record has it, and a byte: 0
 -- decided now and not remembered, 1 decided now and remembered, 2 a repeat, 3 the
--- record is of another group, 4 nothing to undo.
+-- record is of another group, 4 nothing to undo, 5 no record to find.
 local read, write, call = struct.unpack, struct.pack, redis.call
 local sub = string.sub
 local record, group, mode = KEYS[#KEYS], ARGV[2], ARGV[3]
@@ -47,6 +48,8 @@ elseif mode == 'unmark' or mode == 'undo' then
   if not old or mode == 'unmark' then return nothing .. '\0\4' end
 elseif old then
   return sub(old, 18) .. sub(old, 17, 17) .. '\2'
+elseif mode == 'find' then
+  return nothing .. '\0\5'
 end
 local reply, admitted = take()
 local status = '\0'

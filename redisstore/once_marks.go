@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"errors"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
 )
@@ -19,7 +21,7 @@ func (p *plan) mark() {
 		if o == nil || o.err != nil {
 			continue
 		}
-		if o.err = p.store.encoding.admitRecord(); o.err == nil {
+		if o.mode = p.store.encoding.modeOfNew(); o.mode != onceFind {
 			marked = append(marked, o)
 		}
 	}
@@ -34,24 +36,32 @@ func (p *plan) mark() {
 	})
 }
 
-// unmark deletes the marks that this call has made for groups that were denied.
+// unmark deletes the marks that this call has made for groups that were refused.
 func (p *plan) unmark() {
 	if p.onces == nil || !p.store.encoding.cluster {
 		return
 	}
-	var denied []*onceCall
+	var unused []*onceCall
 	part, first := 0, 0
 	for i := range p.groups {
 		g := &p.groups[i]
-		if o := p.onces[i]; o != nil && o.marked && p.errs.Of(part) == nil {
-			if _, binding := stint.Combine(g.Claims, p.out[first:first+len(g.Claims)]); !binding.Allowed {
-				denied = append(denied, o)
-			}
+		if o := p.onces[i]; o != nil && o.marked && uncharged(g, p.out[first:first+len(g.Claims)], p.errs.Of(part)) {
+			unused = append(unused, o)
 		}
 		claims, parts := stint.Sizes(p.groups[i : i+1])
 		part, first = part+parts, first+claims
 	}
-	p.sendMarks(denied, onceUnmark, func(*onceCall, byte) {})
+	p.sendMarks(unused, onceUnmark, func(*onceCall, byte) {})
+}
+
+// uncharged reports whether a group was certainly not charged: it was denied, or a budget of
+// callers is used up.
+func uncharged(g *stint.Group, decisions []stint.Decision, err error) bool {
+	if e, ok := errors.AsType[*stint.Error](err); ok {
+		return e.Kind == stint.KindCallerBudget || e.Kind == stint.KindOnceBudget
+	}
+	_, binding := stint.Combine(g.Claims, decisions)
+	return err == nil && !binding.Allowed
 }
 
 // sendMarks runs once.lua on the marks of the IDs, by one round trip to each server, and

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/stintdev/stint"
 )
@@ -33,13 +34,13 @@ func oncesOf(groups []stint.Group) (onces []*onceCall) {
 // on one key cost no round trip each.
 func (p *plan) takeOnce(claims []stint.Claim, at place, once *onceCall) {
 	err := cmp.Or(once.err, p.check(claims))
-	if err == nil && (once.mode == onceTake || once.mode == onceAny) && !p.checked {
-		err = p.store.encoding.admitRecord()
-	}
 	if err != nil {
 		p.errs.Set(at.part, p.groups, err)
 		p.leader.charges = false
 		return
+	}
+	if once.mode == onceTake && !p.checked {
+		once.mode = p.store.encoding.modeOfNew()
 	}
 	a := groupToSend{claims: claims}
 	if p.leader.charges {
@@ -93,6 +94,8 @@ func (s *crossSlot) oncesOfUnits(dry bool) (onces []*onceCall) {
 	for i := range s.units {
 		mode := onceTake
 		switch {
+		case s.once.mode == onceFind:
+			mode = onceFind
 		case dry:
 			mode = onceDry
 		case s.scattered[i]:
@@ -105,14 +108,17 @@ func (s *crossSlot) oncesOfUnits(dry bool) (onces []*onceCall) {
 
 // undos returns the groups that refund the units and delete their records, one for each
 // unit that was decided. from has the index of each of their claims in the group.
+//
+// After an error of one unit, the units that an earlier call has charged stay: that call may
+// have admitted the whole group, and its caller may rely on it.
 func (s *crossSlot) undos() (groups []stint.Group, from []int, onces []*onceCall) {
 	first := 0
 	for i, unit := range s.units {
 		out := s.out[first : first+len(unit.Claims)]
 		places := s.from[first : first+len(unit.Claims)]
 		first += len(unit.Claims)
-		if s.errs != nil && s.errs[i] != nil {
-			continue
+		if s.errs != nil && (s.errs[i] != nil || allRepeats(out)) {
+			continue // its outcome is unknown, or an earlier call of the group has charged it
 		}
 		_, binding := stint.Combine(unit.Claims, out)
 		var claims []stint.Claim
@@ -127,4 +133,8 @@ func (s *crossSlot) undos() (groups []stint.Group, from []int, onces []*onceCall
 		onces = append(onces, s.once.of(i, onceUndo))
 	}
 	return groups, from, onces
+}
+
+func allRepeats(decisions []stint.Decision) bool {
+	return !slices.ContainsFunc(decisions, func(d stint.Decision) bool { return !d.Repeated })
 }

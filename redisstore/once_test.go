@@ -151,6 +151,12 @@ func TestAFloodOfIDsIsBounded(t *testing.T) {
 	if d, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: limit, Cost: 1}); err != nil || !d.Allowed {
 		t.Errorf("a claim without an ID: %+v, %v", d, err)
 	}
+	if out, err := takeOnce(s, groups[0]); err != nil || !allRepeated(out) {
+		t.Errorf("a repeat while the budget is used up: %+v, %v", out, err)
+	}
+	if _, err := takeOnce(s, once(groupOf(limit, "another"), "id0")); stint.CodeOf(err) != stint.CodeConflict {
+		t.Errorf("the ID of another group while the budget is used up: %v", err)
+	}
 }
 
 func TestIDsOnACluster(t *testing.T) {
@@ -161,6 +167,8 @@ func TestIDsOnACluster(t *testing.T) {
 	t.Run("a denied group leaves nothing", func(t *testing.T) { deniedLeavesNothing(t, s, servers, keys) })
 	t.Run("a repeat completes what a crash left", func(t *testing.T) { repeatCompletes(t, s, keys) })
 	t.Run("a denied alternative stays denied", func(t *testing.T) { alternativeStaysDenied(t, s, keys) })
+	t.Run("a repeat that fails undoes no earlier charge", func(t *testing.T) { failedRepeatKeepsCharges(t, s, servers, keys) })
+	t.Run("a repeat while the budget is used up", func(t *testing.T) { repeatsBeyondTheBudget(t, s, keys) })
 	t.Run("a leaky bucket", func(t *testing.T) { leakyRepeats(t, s, keys) })
 }
 
@@ -247,6 +255,53 @@ func alternativeStaysDenied(t *testing.T, s *Store, keys []string) {
 	_, _ = s.Take(t.Context(), stint.Claim{Key: keys[0], Limit: limit, Cost: stint.Forget})
 	if out, err := takeOnce(s, g); err != nil || out[0].Allowed || !out[1].Repeated || remaining(t, s, limit, keys[0]) != 10 {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// failedRepeatKeepsCharges repeats an admitted group while one of its units fails: the value
+// of its key has another type, and its record is lost.
+func failedRepeatKeepsCharges(t *testing.T, s *Store, servers *redistest.ClusterServers, keys []string) {
+	limit := compileNamed(t, "kept", 10)
+	g := once(groupOf(limit, keys...), "kept")
+	if out, err := takeOnce(s, g); err != nil || !out[0].Allowed {
+		t.Fatal(out, err)
+	}
+	last := g.Claims[len(keys)-1]
+	state := string(s.encoding.appendKey(nil, last.Key, s.encoding.limits.of(limit).mark, s.encoding.limits.of(limit).hash))
+	owner := servers.Owner(servers.Slot(last.Key))
+	record := newOnce(&g).of(len(keys)-1, onceTake)
+	if owner.Must("DEL", s.encoding.recordKey(record, &last)) != "1" || owner.Must("DEL", state) != "1" {
+		t.Fatal("the record or the state is not where the test expects it")
+	}
+	owner.Must("HSET", state, "a", "b")
+	if out, err := takeOnce(s, g); err == nil {
+		t.Fatal(out)
+	}
+	if n := remaining(t, s, limit, keys[0]); n != 9 {
+		t.Errorf("%d of 10 remain: the repeat has undone a charge of the first call", n)
+	}
+}
+
+func repeatsBeyondTheBudget(t *testing.T, s *Store, keys []string) {
+	limit := compileNamed(t, "full", 10)
+	g := once(groupOf(limit, keys...), "full")
+	first, err := takeOnce(s, g)
+	if err != nil || !first[0].Allowed {
+		t.Fatal(first, err)
+	}
+	share := s.encoding.records.share
+	s.encoding.records.share = 1
+	defer func() { s.encoding.records.share = share }()
+	if out, err := takeOnce(s, g); err != nil || !allRepeated(out) {
+		t.Errorf("a repeat: %+v, %v", out, err)
+	}
+	fresh := once(groupOf(limit, keys...), "fresh")
+	if _, err := takeOnce(s, fresh); stint.CodeOf(err) != stint.CodeExhausted || remaining(t, s, limit, keys[0]) != 9 {
+		t.Errorf("a new id: %v", err)
+	}
+	s.encoding.records.share = share
+	if out, err := takeOnce(s, once(groupOf(limit, keys[0]), "fresh")); err != nil || !out[0].Allowed {
+		t.Errorf("the id of a group that was refused: %+v, %v", out, err)
 	}
 }
 
