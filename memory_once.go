@@ -51,9 +51,9 @@ func (r *remembered) expired(now int64) bool { return now-r.at >= RememberFor.Mi
 // findLocked returns the decisions of an earlier call of the group, or nil if there was none.
 // The error says that the group must not be decided.
 func (t *onceTable) findLocked(id, ask [16]byte, claims int, now int64) ([]Decision, error) {
-	t.expireLocked(now)
+	t.expireLocked(now, sizeOfRemembered(claims))
 	switch r := t.byID[id]; {
-	case r == nil || r.expired(now): // expired ones stay in the queue while the clock runs back
+	case r == nil || r.expired(now): // expired ones stay in the queue for a while
 	case r.ask != ask:
 		problem, mend := groupcall.OnceConflict()
 		return nil, &Error{Code: CodeConflict, Problem: problem, Mend: mend}
@@ -90,10 +90,15 @@ func (t *onceTable) addLocked(id, ask [16]byte, now int64, decisions []Decision)
 	t.bytes += sizeOfRemembered(len(decisions))
 }
 
-// expireLocked forgets the groups at the head of the queue that have expired.
-func (t *onceTable) expireLocked(now int64) {
+// maxExpired bounds the expired groups that one call forgets. To forget a full table at
+// once would take tens of milliseconds, for which all calls with an ID would wait.
+const maxExpired = 64
+
+// expireLocked forgets groups at the head of the queue that have expired: a few, and more
+// if there is no room for a group of a size.
+func (t *onceTable) expireLocked(now int64, size int) {
 	n := 0
-	for n < len(t.queue) && t.queue[n].expired(now) {
+	for n < len(t.queue) && t.queue[n].expired(now) && (n < maxExpired || t.bytes+size > t.budget) {
 		r := t.queue[n]
 		if t.byID[r.id] == r {
 			delete(t.byID, r.id)

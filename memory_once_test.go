@@ -59,8 +59,10 @@ func TestIDsHaveABudgetOfTheirOwn(t *testing.T) {
 		t.Errorf("after the retry time: %+v, %v", d, err)
 	}
 	clock.pass(RememberFor)
-	if _, err := takeOnce(t, m, "last", c); err != nil {
-		t.Fatal(err)
+	for range room/maxExpired + 1 { // each call forgets a few
+		if _, err := takeOnce(t, m, "last", c); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if s := m.Stats().Once; s.Remembered != 1 || s.Bytes != sizeOfRemembered(1) {
 		t.Errorf("after a minute: %+v", s)
@@ -68,6 +70,39 @@ func TestIDsHaveABudgetOfTheirOwn(t *testing.T) {
 	_ = m.Close()
 	if s := m.Stats().Once; s.Remembered != 0 || s.Bytes != 0 {
 		t.Errorf("after Close: %+v", s)
+	}
+}
+
+// A call does not wait until a whole table of expired ids is forgotten.
+func TestOneCallForgetsFewExpiredIDs(t *testing.T) {
+	m, clock := newTestMemory(MemoryOptions{OnceBytes: 1000 * sizeOfRemembered(1)})
+	c := Claim{Key: "k", Limit: mustCompile(t, Spec{Limit: 1_000_000, Window: time.Hour}), Cost: 1}
+	take := func(id string) {
+		if d, err := takeOnce(t, m, id, c); err != nil || !d.Allowed || d.Repeated {
+			t.Fatalf("%s: %+v, %v", id, d, err)
+		}
+	}
+	for i := range 1000 {
+		take(fmt.Sprint("first", i))
+	}
+	clock.pass(RememberFor)
+	for i := range 30 { // each forgets 64 and adds one
+		if n := m.Stats().Once.Remembered; n < 1000-64*i {
+			t.Fatalf("%d are left after %d calls", n, i)
+		}
+		take(fmt.Sprint("first", 999-i)) // which has expired, and is not yet forgotten
+	}
+	if n := m.Stats().Once.Remembered; n != 30 {
+		t.Errorf("%d are left", n)
+	}
+	wide := Group{Once: &Once{ID: "wide"}}
+	for i := range 900 {
+		take(fmt.Sprint("second", i))
+		wide.Claims = append(wide.Claims, Claim{Key: fmt.Sprint(i), Limit: c.Limit, Cost: 1})
+	}
+	clock.pass(RememberFor)
+	if err := m.TakeGroups(t.Context(), []Group{wide}, make([]Decision, 900)); err != nil {
+		t.Errorf("expired ids leave no room for a group of many claims: %v", err)
 	}
 }
 
