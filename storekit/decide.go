@@ -47,7 +47,7 @@ func Keys(groups []stint.Group) []string {
 // for limits that callers bring ([stint.Spec.FromCaller]) should bound that number.
 //
 // A group that may be repeated ([stint.Once]) is remembered in the value of the key of its
-// first claim: at most 256 groups in one value. The same ID with another first key is
+// first claim: at most 256 groups, and about 32 KiB, in one value. The same ID with another first key is
 // another request.
 func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out []stint.Decision) (changes []Change, err error) {
 	if err := CheckOut(groups, out); err != nil {

@@ -21,8 +21,13 @@ import (
 // onceMark begins the scope of a remembered group. No scope of a limit begins with it.
 const onceMark = "!"
 
-// maxRemembered bounds the groups that one value remembers.
-const maxRemembered = 256
+// maxRemembered and maxRememberedBytes bound the groups that one value remembers. The last
+// of them may exceed the bytes. The store reads and writes the whole value for each claim on
+// the key.
+const (
+	maxRemembered      = 256
+	maxRememberedBytes = 32 << 10
+)
 
 // decideOnce decides a group that may be a repeat. fresh says that this call admitted it.
 func (d *decider) decideOnce(g *stint.Group, out []stint.Decision) (fresh bool, err error) {
@@ -41,7 +46,7 @@ func (d *decider) decideOnce(g *stint.Group, out []stint.Decision) (fresh bool, 
 	default:
 		return false, decodeDecisions(s.data[len(ask):], out)
 	}
-	if n, first := it.remembered(d.now); n >= maxRemembered {
+	if n, size, first := it.remembered(d.now); n >= maxRemembered || size >= maxRememberedBytes {
 		return false, OnceBudget(time.Duration(first-d.now) * time.Microsecond)
 	}
 	admitted, err := d.decide(g.Claims, out, true)
@@ -51,18 +56,18 @@ func (d *decider) decideOnce(g *stint.Group, out []stint.Decision) (fresh bool, 
 	return admitted, err
 }
 
-// remembered returns how many groups the item remembers, and when the first of them
-// expires.
-func (it *item) remembered(now int64) (n int, first int64) {
+// remembered returns how many groups the item remembers, the size of their data, and when
+// the first of them expires.
+func (it *item) remembered(now int64) (n, size int, first int64) {
 	for _, s := range it.states {
 		if strings.HasPrefix(s.scope, onceMark) && s.expires > now {
 			if n == 0 || s.expires < first {
 				first = s.expires
 			}
-			n++
+			n, size = n+1, size+len(s.data)
 		}
 	}
-	return n, first
+	return n, size, first
 }
 
 // remember adds a remembered group in place of an expired one of the same ID.
