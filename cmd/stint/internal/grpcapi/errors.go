@@ -7,6 +7,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
@@ -30,7 +32,11 @@ func statusOf(err error) *status.Status {
 	if kind == "" {
 		return s
 	}
-	if detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: kind, Domain: domain}); err == nil {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: kind, Domain: domain}}
+	if failed, ok := errors.AsType[*stint.Error](err); ok && failed.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(failed.RetryAfter)})
+	}
+	if detailed, err := s.WithDetails(details...); err == nil {
 		return detailed
 	}
 	return s

@@ -4,10 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
@@ -132,4 +134,16 @@ func TestRequestIDsOnAStream(t *testing.T) {
 	if n := r.left(t, "k"); n != 8 {
 		t.Errorf("%d of 10 are left", n)
 	}
+}
+
+func TestRequestIDsBeyondTheBudgetSayWhenToRetry(t *testing.T) {
+	r := runOver(t, stint.NewMemory(stint.MemoryOptions{OnceBytes: 1}), Options{})
+	_, err := r.Take(t.Context(), takeNamed("a", 1))
+	wantStatus(t, "an id without room", err, codes.ResourceExhausted)
+	for _, detail := range status.Convert(err).Details() {
+		if wait, ok := detail.(*errdetails.RetryInfo); ok && wait.GetRetryDelay().AsDuration() == stint.RememberFor {
+			return
+		}
+	}
+	t.Errorf("no RetryInfo: %v", err)
 }
