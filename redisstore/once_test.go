@@ -192,7 +192,7 @@ func oneGroupPerID(t *testing.T, s *Store, keys []string) {
 }
 
 func deniedLeavesNothing(t *testing.T, s *Store, servers *redistest.ClusterServers, keys []string) {
-	limit := compileNamed(t, "denied", 10)
+	limit := compileNamed(t, "denied")
 	count := func() (n int) {
 		for _, m := range servers.Masters() {
 			n += len(recordsOf(t, m))
@@ -221,7 +221,7 @@ func deniedLeavesNothing(t *testing.T, s *Store, servers *redistest.ClusterServe
 
 // repeatCompletes takes the first unit of a group, as a node does that crashes then.
 func repeatCompletes(t *testing.T, s *Store, keys []string) {
-	limit := compileNamed(t, "crash", 10)
+	limit := compileNamed(t, "crash")
 	g := once(groupOf(limit, keys...), "crashed")
 	units := s.newCrossSlot(g.Claims, make([]stint.Decision, len(g.Claims)))
 	units.once = newOnce(&g)
@@ -245,7 +245,7 @@ func repeatCompletes(t *testing.T, s *Store, keys []string) {
 }
 
 func alternativeStaysDenied(t *testing.T, s *Store, keys []string) {
-	limit := compileNamed(t, "alternative", 10)
+	limit := compileNamed(t, "alternative")
 	g := once(groupOf(limit, keys[:2]...), "alternatives")
 	g.Claims[0].AnyOf, g.Claims[1].AnyOf = 1, 1
 	_, _ = s.Take(t.Context(), stint.Claim{Key: keys[0], Limit: limit, Cost: 10})
@@ -261,7 +261,7 @@ func alternativeStaysDenied(t *testing.T, s *Store, keys []string) {
 // failedRepeatKeepsCharges repeats an admitted group while one of its units fails: the value
 // of its key has another type, and its record is lost.
 func failedRepeatKeepsCharges(t *testing.T, s *Store, servers *redistest.ClusterServers, keys []string) {
-	limit := compileNamed(t, "kept", 10)
+	limit := compileNamed(t, "kept")
 	g := once(groupOf(limit, keys...), "kept")
 	if out, err := takeOnce(s, g); err != nil || !out[0].Allowed {
 		t.Fatal(out, err)
@@ -283,7 +283,7 @@ func failedRepeatKeepsCharges(t *testing.T, s *Store, servers *redistest.Cluster
 }
 
 func repeatsBeyondTheBudget(t *testing.T, s *Store, keys []string) {
-	limit := compileNamed(t, "full", 10)
+	limit := compileNamed(t, "full")
 	g := once(groupOf(limit, keys...), "full")
 	first, err := takeOnce(s, g)
 	if err != nil || !first[0].Allowed {
@@ -322,10 +322,10 @@ func leakyRepeats(t *testing.T, s *Store, keys []string) {
 	}
 }
 
-// compileNamed returns a limit of n an hour with states of its own.
-func compileNamed(t *testing.T, rule string, n int64) stint.Limit {
+// compileNamed returns a limit of 10 an hour with states of its own.
+func compileNamed(t *testing.T, rule string) stint.Limit {
 	t.Helper()
-	limit, err := stint.Spec{Rule: rule, Limit: n, Window: time.Hour}.Compile()
+	limit, err := stint.Spec{Rule: rule, Limit: 10, Window: time.Hour}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
