@@ -98,6 +98,18 @@ func (e *encoding) oneState(a, b *stint.Claim) bool {
 	return a.Key == b.Key && (a.Limit == b.Limit || e.limits.of(a.Limit).hash == e.limits.of(b.Limit).hash)
 }
 
+// shareState reports whether one of some claims uses the same state as one of others.
+func (e *encoding) shareState(some, others []stint.Claim) bool {
+	for i := range some {
+		for j := range others {
+			if e.oneState(&some[i], &others[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // invocation returns the script call of the batch, which must not be empty. The call
 // is valid until the batch is reset.
 func (b *batch) invocation() invocation {

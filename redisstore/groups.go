@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
-
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
 )
@@ -46,6 +44,8 @@ type plan struct {
 	unsent []sending
 	left   []error // by call: why the plan gave it up, or nil
 	leader leader
+
+	waiting []waitingShadow // shadows of unsent groups that may be repeated
 }
 
 // place locates a part of a group in the plan.
@@ -118,7 +118,8 @@ func (p *plan) run() {
 //
 // A shadow shares the call of its group if it can, and the script applies the outcome
 // of the group. Otherwise take waits for the answer to the group, and adds the shadow
-// as a group of its own, which is dry unless the group was admitted.
+// as a group of its own, which is dry unless the group was admitted. A shadow of a group
+// that may be repeated waits without holding up the groups after it.
 func (p *plan) take(claims []stint.Claim, at place, shadow bool) {
 	if err := p.check(claims); err != nil || len(claims) == 0 {
 		p.errs.Set(at.part, p.groups, err)
@@ -128,7 +129,14 @@ func (p *plan) take(claims []stint.Claim, at place, shadow bool) {
 		return
 	}
 	slot, one := p.store.slotOf(claims)
-	if l := &p.leader; l.pending && (!one || l.once != nil || slot != l.slot || p.overtakes(claims, slot, l.replicas)) {
+	if p.leader.pending && p.leader.once != nil && one {
+		p.waiting = append(p.waiting, waitingShadow{claims, at, slot, p.leader})
+		return
+	}
+	if len(p.waiting) > 0 && p.usesWaiting(claims) {
+		p.flush()
+	}
+	if l := &p.leader; l.pending && (!one || slot != l.slot || p.overtakes(claims, slot, l.replicas)) {
 		p.flush()
 	}
 	a := groupToSend{claims: claims}
@@ -227,17 +235,23 @@ func (p *plan) anyUses(claims []stint.Claim, slot uint16, match func(*pending) b
 		if c.slot != slot || !match(c) {
 			continue
 		}
-		for i := range claims {
-			if slices.ContainsFunc(c.claims, func(o stint.Claim) bool { return p.store.encoding.oneState(&o, &claims[i]) }) {
-				return true
-			}
+		if p.store.encoding.shareState(c.claims, claims) {
+			return true
 		}
 	}
 	return false
 }
 
-// flush sends the unsent calls, waits for them and collects the answers.
+// flush sends the unsent calls and then the waiting shadows, and collects the answers.
 func (p *plan) flush() {
+	p.flushCalls()
+	if len(p.waiting) > 0 {
+		p.takeWaiting()
+	}
+}
+
+// flushCalls sends the unsent calls, waits for them and collects the answers.
+func (p *plan) flushCalls() {
 	if len(p.calls) == 0 {
 		return
 	}

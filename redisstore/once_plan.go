@@ -54,7 +54,7 @@ func (p *plan) takeOnce(claims []stint.Claim, at place, once *onceCall) {
 		return
 	}
 	apart := func(c *pending) bool { return c.once == nil || c.replicas != a.replicas }
-	if p.isFull(len(claims)) || p.anyUses(claims, slot, apart) {
+	if p.isFull(len(claims)) || p.anyUses(claims, slot, apart) || p.usesWaiting(claims) {
 		p.flush()
 	}
 	i := p.newCall(slot, a.replicas)
@@ -82,6 +82,44 @@ func (p *plan) chain(i int) {
 			return
 		}
 	}
+}
+
+// waitingShadow is a shadow of an unsent group that may be repeated. Only the answer to the
+// group tells whether the shadow is charged. The shadows of a chain wait for the answers to
+// the whole chain, so that a group with shadows costs no round trips of its own.
+type waitingShadow struct {
+	claims []stint.Claim
+	at     place
+	slot   uint16
+	leader leader
+}
+
+// usesWaiting reports whether a waiting shadow uses the state of one of the claims.
+func (p *plan) usesWaiting(claims []stint.Claim) bool {
+	for i := range p.waiting {
+		if p.store.encoding.shareState(p.waiting[i].claims, claims) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeWaiting decides the waiting shadows. All groups are answered.
+func (p *plan) takeWaiting() {
+	for i := range p.waiting {
+		w := &p.waiting[i]
+		a := groupToSend{claims: w.claims}
+		if !p.admitted(&w.leader) {
+			a.flags = dryGroup
+		}
+		p.add(a, w.at, w.slot, 0)
+		if p.size() >= maxLines {
+			p.flushCalls()
+		}
+	}
+	clear(p.waiting)
+	p.waiting = p.waiting[:0]
+	p.flushCalls()
 }
 
 // oncesOfUnits returns the calls of the units of a group, nil if it is not to be repeated.

@@ -369,3 +369,48 @@ type tripCounter struct{ trips *atomic.Int64 }
 func (c tripCounter) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
 
 func (c tripCounter) Observe(context.Context, stint.Event) { c.trips.Add(1) }
+
+// The shadows of many groups that may be repeated take one more round trip in all. A group
+// that uses the state of such a shadow is still decided after it.
+func TestShadowsOfGroupsWithIDsShareARoundTrip(t *testing.T) {
+	var trips atomic.Int64
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Observer: tripCounter{&trips}})
+	limit, seen := perHour(t, 100), compileNamed(t, "seen")
+	shadow := stint.Claim{Key: "shadow", Limit: seen, Cost: 1}
+	take := func(groups ...stint.Group) (out []stint.Decision) {
+		t.Helper()
+		claims, _ := stint.Sizes(groups)
+		out = make([]stint.Decision, claims)
+		if err := s.TakeGroups(t.Context(), groups, out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	var groups []stint.Group
+	for i := range 8 {
+		g := once(groupOf(limit, "k"), fmt.Sprint("id", i/2)) // each is repeated
+		g.Shadows = [][]stint.Claim{{shadow}}
+		groups = append(groups, g)
+	}
+	out := take(groups...)
+	for i := range groups {
+		if own := out[2*i]; !own.Allowed || own.Repeated != (i%2 == 1) {
+			t.Errorf("group %d: %+v", i, own)
+		}
+		// A repeat decides its shadow and does not charge it.
+		if d := out[2*i+1]; !d.Allowed || d.Remaining != int64(9-i/2) {
+			t.Errorf("the shadow of group %d: %+v", i, d)
+		}
+	}
+	if n := trips.Load(); n != 2 {
+		t.Errorf("%d round trips", n)
+	}
+	g := once(groupOf(limit, "k"), "last")
+	g.Shadows = [][]stint.Claim{{shadow}}
+	out = take(g, stint.Group{Claims: []stint.Claim{shadow}}, once(stint.Group{Claims: []stint.Claim{shadow}}, "own"))
+	for i, want := range []int64{95, 5, 4, 3} {
+		if d := out[i]; !d.Allowed || d.Remaining != want {
+			t.Errorf("decision %d: %+v; want %d", i, d, want)
+		}
+	}
+}
