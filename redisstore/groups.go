@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
 )
