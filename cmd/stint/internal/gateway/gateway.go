@@ -15,10 +15,9 @@
 //   - Bodies are never buffered whole. WebSocket, server-sent events, HTTP/2 with trailers
 //     (gRPC) and informational responses pass through. A client that leaves cancels the
 //     request at the upstream.
-//   - A request is sent at most once, except for what [http.Transport] itself repeats: a
-//     GET, HEAD, OPTIONS or TRACE without a body whose idle connection had died, and for
-//     what the [RetryOptions] of a group allow. Otherwise another upstream is tried only
-//     if nothing was sent.
+//   - A request is sent at most once, except for a GET, HEAD, OPTIONS or TRACE without a
+//     body whose idle connection had died, and for what the [RetryOptions] of a group
+//     allow. Otherwise another upstream is tried only if nothing was sent.
 //   - An answer of 503 means that nothing was sent, so that a retry is safe; 502 and 504
 //     mean that the upstream may have acted.
 //   - X-Forwarded-For, -Proto and -Host describe the connection to the upstream. Values

@@ -13,7 +13,9 @@
 //   - Responses are read by [http.ReadResponse]: chunked bodies, trailers, bodies that end
 //     with the connection, and statuses without a body. A malformed response is an error.
 //   - A request is sent again only if a connection that has been idle turns out to be dead
-//     before the first byte of the response.
+//     before the first byte of the response, and then once, over a new connection.
+//     http.Transport tries one idle connection after the other: a request at which the
+//     server breaks off would be sent as often as there are idle connections.
 //   - The end of the request's context closes its connection.
 package http1client
 
@@ -64,8 +66,8 @@ func (e *DialError) Unwrap() error { return e.Err }
 
 // RoundTrip implements [http.RoundTripper] for requests that [Supports] accepts.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	for {
-		c, err := t.connection(r)
+	for again := false; ; again = true {
+		c, err := t.connection(r, again)
 		if err != nil {
 			return nil, &DialError{err}
 		}
@@ -81,10 +83,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// connection returns an idle connection that still lives, or a new one.
-func (t *Transport) connection(r *http.Request) (*conn, error) {
+// connection returns an idle connection that still lives, unless a fresh one is asked for,
+// or a new one.
+func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
 	host := r.URL.Host
-	for {
+	for !fresh {
 		c := t.idle.get(host)
 		if c == nil {
 			break

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -112,6 +113,34 @@ func TestConnectionThatTheServerClosedIsNotUsed(t *testing.T) {
 	for range 3 {
 		mustGet(t, tr, s.URL)
 		s.CloseClientConnections()
+	}
+}
+
+// A request at which the server breaks off costs the server two requests, however many idle
+// connections there are.
+func TestRequestIsRepeatedOnce(t *testing.T) {
+	const idle = 10
+	var arrived sync.WaitGroup
+	var broken atomic.Int64
+	arrived.Add(idle)
+	url, _ := script(t, func(n int64, c net.Conn, next func() bool) {
+		if n <= idle && next() {
+			arrived.Done()
+			arrived.Wait() // all connections are in use at the same time
+			_, _ = io.WriteString(c, okResponse)
+		}
+		if next() {
+			broken.Add(1)
+		}
+	})
+	tr := newDialing(t)
+	var all sync.WaitGroup
+	for range idle {
+		all.Go(func() { mustGet(t, tr, url) })
+	}
+	all.Wait()
+	if _, err := get(t.Context(), t, tr, url); err == nil || broken.Load() != 2 {
+		t.Errorf("the server got the request %d times; %v", broken.Load(), err)
 	}
 }
 
