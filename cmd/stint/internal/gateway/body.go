@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/net/http/httpguts"
@@ -105,21 +106,22 @@ func (x *exchange) answerEarly() {
 // passTrailers forwards the trailers that the request announced. The server fills in its
 // trailers at the end of the body, after the request was copied, so they are copied again
 // then.
-func passTrailers(p *httputil.ProxyRequest) {
-	p.Out.Trailer = announced(p.In.Trailer)
+func (g *Gateway) passTrailers(p *httputil.ProxyRequest) {
+	p.Out.Trailer = g.announced(p.In.Trailer)
 	if p.Out.Body != nil && len(p.Out.Trailer) > 0 {
 		p.Out.ContentLength = -1 // HTTP/1.1 allows trailers only after a chunked body
 		p.Out.Body = &trailedBody{ReadCloser: p.Out.Body, from: p.In.Trailer, to: p.Out.Trailer}
 	}
 }
 
-// announced returns the trailers that may follow a body. Fields that identify the client
-// are excluded, because some applications merge trailers into headers.
-func announced(names http.Header) http.Header {
+// announced returns the trailers that may follow a body. The fields that no route may
+// change, such as those that identify the client, are excluded: some applications merge
+// trailers into headers, which the rules have not seen.
+func (g *Gateway) announced(names http.Header) http.Header {
 	passed := make(http.Header, len(names))
 	for name := range names {
-		if httpguts.ValidHeaderFieldName(name) && httpguts.ValidTrailerHeader(name) &&
-			!isForwarded(name) && name != requestIDHeader {
+		identifies := g.options.Identifies(http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")))
+		if httpguts.ValidTrailerHeader(name) && checkField(name) == nil && !identifies {
 			passed[name] = nil
 		}
 	}

@@ -124,7 +124,7 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	g.setForwarded(p.In, p.Out.Header)
 	setTrace(p.In.Header, p.Out.Header)
 	keepWebSocket(p)
-	passTrailers(p)
+	g.passTrailers(p)
 	x.route.request.apply(p.Out.Header, p.Out.Trailer)
 }
 

@@ -66,6 +66,28 @@ func TestTrailersPassBothWays(t *testing.T) {
 	})
 }
 
+// Trailers that identify the client do not pass: rules have not seen them, and some
+// applications merge trailers into headers.
+func TestTrailersThatIdentifyTheClientAreDropped(t *testing.T) {
+	var got http.Header
+	upstream := serve(t, http1, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got = r.Trailer
+	}))
+	o := toServers(urlOf(t, upstream.URL))
+	o.Identifies = func(name string) bool { return name == "X-Tenant" }
+	s := serve(t, http1, newGateway(t, o))
+	r, _ := http.NewRequestWithContext(bounded(t), http.MethodPost, s.URL, io.MultiReader(strings.NewReader("body")))
+	r.Trailer = http.Header{}
+	for _, name := range []string{"X-Part", "X-Api-Key", "X_Api_Key", "Cookie", "X-Tenant", "x_tenant", "X-Real-Ip", "X-Request-Id", "X-Deadline-Ms"} {
+		r.Trailer.Set(name, "6")
+	}
+	do(t, clientOf(t, http1, s), r)
+	if len(got) != 1 || got.Get("X-Part") != "6" {
+		t.Errorf("got the trailers %v, want X-Part alone", got)
+	}
+}
+
 func TestServerSentEventsArriveOneByOne(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, front, back string) {
 		seen := make(chan int)
