@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -85,6 +86,28 @@ func TestHeaderLeavesBeforeTheBodyArrives(t *testing.T) {
 				t.Errorf("%s, length %q: got %q, %v", method, length, body, err)
 			}
 			_ = res.Body.Close()
+		}
+	}
+}
+
+// A client cannot have a request sent twice by a field that it may invent.
+func TestAnIdempotencyKeyDoesNotRepeatARequest(t *testing.T) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		var broken atomic.Int64
+		upstream := serve(t, http1, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Header.Get(name) == "k" {
+				broken.Add(1)
+				panic(http.ErrAbortHandler)
+			}
+		}))
+		s := serve(t, http1, newGateway(t, toServers(urlOf(t, upstream.URL))))
+		for _, key := range []string{"", "k"} { // the second request uses the connection of the first
+			r, _ := http.NewRequestWithContext(bounded(t), http.MethodPost, s.URL, http.NoBody)
+			r.Header.Set(name, key)
+			do(t, clientOf(t, http1, s), r)
+		}
+		if n := broken.Load(); n != 1 {
+			t.Errorf("%s: the upstream got the request %d times", name, n)
 		}
 	}
 }

@@ -126,6 +126,20 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	keepWebSocket(p)
 	g.passTrailers(p)
 	x.route.request.apply(p.Out.Header, p.Out.Trailer)
+	hideIdempotencyKey(p.Out.Header)
+}
+
+// hideIdempotencyKey keeps http.Transport from sending a request without a body again
+// because of a field that any client may send, if a connection breaks: only the
+// application knows whether it obeys the field. The transport looks for the canonical
+// spelling. To upstreams, the spelling of a name means nothing.
+func hideIdempotencyKey(h http.Header) {
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
 }
 
 // keepWebSocket drops upgrades to any protocol other than WebSocket: an upstream that
