@@ -309,6 +309,9 @@ func TestWitnesses(t *testing.T) {
 	if !addr("[2001:db8::1]:1") || addr("[2001:db8::2]:1") {
 		t.Error("want one response for a network of IPv6")
 	}
+	if now = now.Add(-time.Hour); !addr("10.0.0.1:1") || addr("10.0.0.1:1") {
+		t.Error("want one response a second after the clock was set back")
+	}
 	counted := 0
 	for i := range 100_000 {
 		if addr(fmt.Sprintf("10.%d.%d.%d:1", 1+i>>16, i>>8&255, i&255)) {

@@ -116,13 +116,12 @@ func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error
 	if x.at != nil {
 		name = x.at.name
 	}
-	log("request failed", "status", f.status, "method", r.Method, "upstream", name, "request_id", x.id, "error", short(err))
+	log("request failed", "status", f.status, "method", short(r.Method), "upstream", name, "request_id", x.id, "error", short(err.Error()))
 }
 
-// short bounds the length of an upstream's error in a log line.
-func short(err error) string {
+// short bounds the length of a text of clients or upstreams in a log line.
+func short(text string) string {
 	const most = 200
-	text := err.Error()
 	if len(text) > most {
 		return text[:most] + "…"
 	}

@@ -140,7 +140,7 @@ type GroupOptions struct {
 	// PanicBelow is the share of upstreams that must be usable for health checks and
 	// ejections to be obeyed, at most 1. If fewer are usable, requests go to all that may
 	// be reached, because the others could not bear all of them. Defaults to 0.5 if
-	// Ejection is set. Without Ejection, and below 0, health checks are always obeyed
+	// Ejection is set. Below 0, and if neither is set, health checks are always obeyed
 	// while an upstream is up.
 	PanicBelow float64
 

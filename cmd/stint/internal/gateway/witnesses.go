@@ -36,11 +36,13 @@ const witnessEvery = time.Second
 
 func newWitnesses() *witnesses { return &witnesses{seed: maphash.MakeSeed()} }
 
-// counts reports whether a response to the client counts.
+// counts reports whether a response to the client counts. A clock that was set back does
+// not silence clients until it has caught up.
 func (w *witnesses) counts(client netip.Addr, now time.Time) bool {
 	place := &w.latest[w.place(client)]
 	last, at := place.Load(), now.UnixNano()
-	return (last == 0 || at-last >= int64(witnessEvery)) && place.CompareAndSwap(last, at)
+	since := time.Duration(at - last)
+	return (last == 0 || since.Abs() >= witnessEvery) && place.CompareAndSwap(last, at)
 }
 
 func (w *witnesses) place(client netip.Addr) int {
