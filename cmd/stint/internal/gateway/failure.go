@@ -43,6 +43,11 @@ func (f *failure) ignore(w http.ResponseWriter) {
 	}
 }
 
+// byClient reports whether the client is the reason.
+func (f *failure) byClient() bool {
+	return f.status < http.StatusInternalServerError || f.code == codeDeadline
+}
+
 // write answers with the JSON form of every Stint error.
 func (f *failure) write(w http.ResponseWriter, id string) {
 	f.ignore(w)
@@ -110,8 +115,8 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 // logFailure omits the path, query and headers, because they may hold secrets.
 func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error) {
 	log, name := g.options.Logger.Warn, ""
-	if f.code != codeTimeout && r.Context().Err() != nil || x.clientStopped(err) {
-		log = g.options.Logger.Debug // the client left or was in a hurry; that is no fault of anyone
+	if f.byClient() || f.code != codeTimeout && r.Context().Err() != nil || x.clientStopped(err) {
+		log = g.options.Logger.Debug // the client left, was in a hurry or sent a bad body
 	}
 	if x.at != nil {
 		name = x.at.name
