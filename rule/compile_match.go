@@ -94,7 +94,7 @@ func (c *compiler) compileHost(t located) string {
 	}
 	host := hostname.Normalize(t.text)
 	if !hostname.IsPattern(host) || strings.Contains(t.text, "/") {
-		c.mistake(t.at, fmt.Sprintf("host: %.80q is not a host name", t.text), "write it as api.example.com, or *.example.com for every name below it")
+		c.mistake(t.at, fmt.Sprintf("host: %.80q is not a host name", t.text), "write it in ASCII as api.example.com, or *.example.com for every name below it")
 	}
 	return host
 }

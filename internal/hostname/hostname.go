@@ -18,10 +18,13 @@ func Normalize(host string) string {
 }
 
 // IsPattern reports whether a normalized pattern can match a host: a name, an address, or
-// "*." before a name.
+// "*." before a name. Requests carry names in ASCII ("xn--bcher-kva.example"), so that a
+// name with other letters would match none.
 func IsPattern(pattern string) bool {
 	name := strings.TrimPrefix(pattern, "*.")
-	return name != "" && len(name) <= 255 && !strings.ContainsAny(name, "* @/")
+	return name != "" && len(name) <= 255 && !strings.ContainsFunc(name, func(c rune) bool {
+		return c <= ' ' || c > '~' || strings.ContainsRune("*@/", c)
+	})
 }
 
 // Match reports whether a normalized host has the name in the pattern. The pattern

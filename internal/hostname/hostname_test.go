@@ -48,6 +48,7 @@ func TestAPatternIsANameWithAtMostOneWildcard(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"api.example.com": true, "*.example.com": true, "[2001:db8::1]": true,
 		"": false, "*": false, "*.": false, "a.*.com": false, "user@host": false, "a b": false, "http://a": false,
+		"xn--bcher-kva.example": true, "bücher.example": false, "a\tb": false,
 	} {
 		if got := IsPattern(pattern); got != want {
 			t.Errorf("%q: %v, want %v", pattern, got, want)

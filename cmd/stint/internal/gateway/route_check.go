@@ -42,7 +42,7 @@ func (o *RouteOptions) checkHost() error {
 	case o.Host == "":
 		return nil
 	case !hostname.IsPattern(form) || strings.Contains(o.Host, "/"):
-		return fmt.Errorf("host: %.80q is not a host name (write it as api.example.com, or *.example.com for every name below it)", o.Host)
+		return fmt.Errorf("host: %.80q is not a host name (write it in ASCII as api.example.com, or *.example.com for every name below it)", o.Host)
 	case form != strings.ToLower(o.Host):
 		return fmt.Errorf("host: %.80q has a port or a final dot, which routes do not distinguish (write %s)", o.Host, form)
 	}
