@@ -68,6 +68,9 @@ func (o *GroupOptions) Check() error {
 	case (o.TLS != nil || o.Files != nil) && !slices.ContainsFunc(o.Servers, func(s ServerOptions) bool { return s.URL != nil && s.URL.Scheme == "https" }):
 		return errors.New("tls: no server has an https URL (write https://, or remove tls)")
 	}
+	if err := inRange("health: interval", o.HealthInterval, time.Millisecond, maxInterval); err != nil {
+		return err
+	}
 	return o.checkResilience()
 }
 

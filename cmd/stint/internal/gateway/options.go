@@ -118,7 +118,7 @@ type GroupOptions struct {
 	HealthPath string
 
 	// HealthInterval is the time between two checks of an upstream, and the timeout of
-	// each. Defaults to 2 s.
+	// each, 1 ms to 1 h. Defaults to 2 s.
 	HealthInterval time.Duration
 
 	// DialTimeout bounds connecting; TLSHandshakeTimeout bounds the handshake after it.

@@ -15,7 +15,8 @@ const (
 	maxHeader   = time.Hour
 	maxWhole    = 24 * time.Hour
 	maxIdle     = time.Hour
-	maxPlaces   = 100_000 // of a bulkhead, and of its queue
+	maxInterval = time.Hour // between health checks
+	maxPlaces   = 100_000   // of a bulkhead, and of its queue
 	maxRequests = 1_000_000
 )
 
@@ -53,6 +54,7 @@ func checkBreaker(o *breaker.Options) error {
 		inRange("breaker: window", o.Window, time.Second, time.Hour),
 		inRange("breaker: open_for", o.OpenFor, time.Millisecond, time.Hour),
 		inRange("breaker: max_open_for", o.MaxOpenFor, time.Millisecond, maxWhole),
+		unless(o.MaxOpenFor == 0 || o.MaxOpenFor >= o.OpenFor, "breaker: max_open_for: %v is less than open_for, %v (make it longer, or remove it)", o.MaxOpenFor, o.OpenFor),
 	)
 	if ranges != nil {
 		return ranges
@@ -69,7 +71,7 @@ func (o *EjectionOptions) check() error {
 		inRange("ejection: failures", o.Failures, 1, maxRequests),
 		inRange("ejection: for", o.For, time.Millisecond, time.Hour),
 		inRange("ejection: max_for", o.MaxFor, time.Millisecond, maxWhole),
-		unless(o.MaxFor == 0 || o.MaxFor >= o.For, "ejection: max_for: %v is less than for, %v", o.MaxFor, o.For),
+		unless(o.MaxFor == 0 || o.MaxFor >= o.For, "ejection: max_for: %v is less than for, %v (make it longer, or remove it)", o.MaxFor, o.For),
 		unless(o.MaxShare >= 0 && o.MaxShare <= 1, "ejection: max_share: %v is out of range (use a share above 0, at most 1)", o.MaxShare),
 	)
 }

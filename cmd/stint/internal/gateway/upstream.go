@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -61,6 +62,8 @@ func (o *ServerOptions) Check() error {
 		return bad(fmt.Sprintf("the scheme %q is not known", target.Scheme), "use http, https or h2c")
 	case target.Hostname() == "":
 		return bad("the host is missing", "write it like http://127.0.0.1:9000")
+	case target.Port() != "" && !isPort(target.Port()):
+		return bad("the port is out of range", "use 1 to 65535")
 	case target.User != nil:
 		return bad("credentials in the URL are not sent", "leave them out")
 	case target.RawQuery != "" || target.Fragment != "":
@@ -69,6 +72,11 @@ func (o *ServerOptions) Check() error {
 		return bad(fmt.Sprintf("weight %d is out of range", o.Weight), fmt.Sprintf("use 1 to %d", maxWeight))
 	}
 	return nil
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // before prefers the upstream with fewer requests in flight per weight and, on a tie, the

@@ -42,6 +42,10 @@ func Read(path string, pathForm func(string) (string, error)) (*Settings, error)
 
 func readGroups(r *reader, n *yaml.Node, s *Settings) {
 	r.pairs(n, "upstreams", func(key, value *yaml.Node) {
+		if key.Value == "" {
+			r.mistake(key, "an upstream has no name", "write it as api: http://10.0.0.1:9000")
+			return
+		}
 		g := gateway.GroupOptions{Name: key.Value}
 		r.groups[g.Name] = key
 		var at map[string]*yaml.Node

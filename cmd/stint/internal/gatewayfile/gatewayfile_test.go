@@ -174,7 +174,13 @@ func TestEveryMistakeHasItsPlaceAndItsMend(t *testing.T) {
 		"fallback":         {groups + "- {upstream: api, fallback: {body: sorry}}\n", "gateway.yaml:3:29: fallback: status 0 is out of range (use 200 to 599)"},
 		"fallback header":  {groups + "- {upstream: api, fallback: {status: 200, headers: {Authorization: x}}}\n", "gateway.yaml:3:29: fallback: Authorization identifies the client"},
 		"second key":       {groups + "- {upstream: api, host: a, host: b}\n", "gateway.yaml:3:28: a route has the key \"host\" a second time (remove it, or the one in line 3)"},
-		"merge":            {groups + "- {<<: {host: a}, upstream: api}\n", "gateway.yaml:3:4: a key is not text (write key: value)"},
+		"merge":            {groups + "- {<<: {host: a}, upstream: api}\n", "gateway.yaml:3:4: a key << is not merged (write the keys out)"},
+		"no name":          {"upstreams: {'': http://a}\n", "gateway.yaml:1:13: an upstream has no name (write it as api: http://10.0.0.1:9000)"},
+		"port":             {"upstreams: {api: http://a:99999}\n", "gateway.yaml:1:18: upstream \"a:99999\": the port is out of range (use 1 to 65535)"},
+		"port 0":           {"upstreams: {api: http://a:0}\n", "the port is out of range"},
+		"quick checks":     {"upstreams: {api: {servers: http://a, health: {interval: 1ns}}}\n", "gateway.yaml:1:46: health: interval: 1ns is out of range (use 1ms to 1h0m0s)"},
+		"open times":       {"upstreams: {api: {servers: http://a, breaker: {open_for: 1m, max_open_for: 30s}}}\n", "gateway.yaml:1:47: breaker: max_open_for: 30s is less than open_for, 1m0s (make it longer, or remove it)"},
+		"letters":          {groups + "- {upstream: api, host: bücher.example}\n", "gateway.yaml:3:25: host: \"bücher.example\" is not a host name (write it in ASCII as api.example.com"},
 		"all, not one":     {groups + "- {upstream: api, host: a b}\n- {upstream: api, path_prefix: b}\n", "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,6 +189,16 @@ func TestEveryMistakeHasItsPlaceAndItsMend(t *testing.T) {
 				t.Errorf("got %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+// A value that cannot be read is one mistake, and no check of its range reports it again.
+func TestAMistakeIsReportedOnce(t *testing.T) {
+	for _, fields := range []string{"bulkhead: {limit: 99999999999999999999}", "breaker: {failure_ratio: NaN}", "panic_below: 101%", "retry: {budget: -1}", "timeouts: {header: -1s}", "breaker: {open_for: soon}"} {
+		_, err := Read(write(t, "upstreams: {api: {servers: http://a, "+fields+"}}\n"), rule.PathDecode.Form)
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want one line", fields, err)
+		}
 	}
 }
 

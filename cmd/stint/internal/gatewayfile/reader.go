@@ -96,7 +96,9 @@ func (r *reader) pairs(n *yaml.Node, what string, each func(key, value *yaml.Nod
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], yamlfile.Target(n.Content[i+1])
 		switch {
-		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
+		case key.Tag == "!!merge":
+			r.mistake(key, "a key << is not merged", "write the keys out")
+		case key.Kind != yaml.ScalarNode:
 			r.mistake(key, "a key is not text", "write key: value")
 		case lines[key.Value] > 0:
 			r.mistake(key, fmt.Sprintf("%s has the key %.40q a second time", what, key.Value), fmt.Sprintf("remove it, or the one in line %d", lines[key.Value]))
@@ -138,12 +140,14 @@ func (r *reader) choice(n *yaml.Node, what string, words ...string) int {
 	return max(0, i)
 }
 
-// duration reads a duration above 0.
+// duration reads a duration above 0. Like the readers below it returns 0 for a mistake, as
+// if the value were left out, so that no check of the value reports it again.
 func (r *reader) duration(n *yaml.Node, what string) time.Duration {
 	text := r.text(n, what)
 	d, err := time.ParseDuration(text)
 	if text != "" && (err != nil || d <= 0) {
 		r.mistake(n, fmt.Sprintf("%s: %.40q is not a duration above 0", what, text), "write it as 500ms or 2s")
+		return 0
 	}
 	return d
 }
@@ -158,6 +162,7 @@ func (r *reader) share(n *yaml.Node, what string) float64 {
 	}
 	if text != "" && (err != nil || !(share > 0 && share <= 1)) {
 		r.mistake(n, fmt.Sprintf("%s: %.40q is not a share above 0, at most 1", what, text), "write it as 50% or 0.5")
+		return 0
 	}
 	return share
 }
@@ -168,6 +173,7 @@ func (r *reader) positive(n *yaml.Node, what string) int {
 	i, err := strconv.Atoi(text)
 	if text != "" && (err != nil || i <= 0) {
 		r.mistake(n, fmt.Sprintf("%s: %.40q is not a whole number above 0", what, text), "write it as 3")
+		return 0
 	}
 	return i
 }

@@ -78,6 +78,8 @@ func readBulkhead(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
 	}, g.Bulkhead)
 	if at["limit"] == nil {
 		r.mistake(n, "bulkhead has no limit", "write limit: and how many requests may be in flight")
+	}
+	if g.Bulkhead.Limit == 0 {
 		g.Bulkhead = nil // so that it is not reported again
 	}
 }
