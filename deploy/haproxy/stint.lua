@@ -19,7 +19,8 @@ local never = {
     ["content-length"] = true, ["expect"] = true,
 }
 
--- Headers of an answer that are for the client, and their variables.
+-- Headers of an answer that are for the client, and their variables; those with false
+-- are on denials alone.
 local client_headers = {
     ["x-ratelimit-limit"] = "txn.stint_x_limit",
     ["x-ratelimit-remaining"] = "txn.stint_x_remaining",
@@ -31,6 +32,7 @@ local client_headers = {
     ["ratelimit-remaining"] = "txn.stint_remaining",
     ["ratelimit-reset"] = "txn.stint_reset",
     ["retry-after"] = false, ["cache-control"] = false, ["content-type"] = false,
+    ["x-ratelimit-penalty"] = false, ["x-stint-emergency"] = false,
 }
 
 -- The maximum number of header lines that are passed on. HAProxy's HTTP client

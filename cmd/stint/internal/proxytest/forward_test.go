@@ -77,6 +77,7 @@ var facts = []struct {
 }{
 	{"allowed requests show the limit", allowedShowsLimit},
 	{"denied requests show why and when", deniedShowsReason},
+	{"denials by a penalty say so", penaltyIsNamed},
 	{"problem details on request", problemDetails},
 	{"a list denies with 403", listedIs403},
 	{"rules choose the dialect", dialects},
@@ -170,6 +171,46 @@ func deniedShowsReason(t *testing.T, s *site) {
 	wantHeader(t, &got, "RateLimit-Policy", `"by-ip";q=2;w=3600`)
 	if s.application.reached.Load() != before {
 		t.Error("it reached the application")
+	}
+}
+
+func penaltyIsNamed(t *testing.T, s *site) {
+	c := s.client(t)
+	for range 3 { // the second is denied by the limit, which begins the penalty
+		c.get("/punished")
+	}
+	got := c.get("/punished")
+	wantDenied(t, &got, http.StatusTooManyRequests, "RATE_LIMIT_EXCEEDED")
+	wantHeader(t, &got, "X-RateLimit-Penalty", "cool_down")
+}
+
+// TestEmergencyIsNamed expects the header of an emergency on the denials of every proxy.
+func TestEmergencyIsNamed(t *testing.T) {
+	t.Parallel()
+	for i := range proxies {
+		p := &proxies[i]
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			admin := freeAddr(t)
+			s := newSite(t, p, patient, "--admin", admin)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+admin+"/v1/emergency", strings.NewReader(`{"limit":"1/h","by":"ip","for":"1h"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
+				t.Fatal(answer, err)
+			}
+			c := s.client(t)
+			if got := c.get("/ip"); got.status != http.StatusOK || got.header.Get("X-Stint-Emergency") != "" {
+				t.Errorf("got\n%s", &got)
+			}
+			got := c.get("/ip")
+			wantDenied(t, &got, http.StatusTooManyRequests, "RATE_LIMIT_EXCEEDED")
+			if !strings.HasPrefix(got.header.Get("X-Stint-Emergency"), "until=") {
+				t.Errorf("got\n%s", &got)
+			}
+		})
 	}
 }
 

@@ -54,6 +54,7 @@ rules:
   - {id: closed, match: {path: /closed}, by: [ip], limit: 1000, window: 1h, on_store_failure: closed}
   - {id: many, match: {path: /many}, by: [ip], limits: [MANY]}
   - {id: more, match: {path: /many}, by: [ip], limits: [MANY]}
+  - {id: punished, match: {path: /punished}, by: [ip], limit: 1/s, penalty: {after: 1, window: 1m, cool_down: 1m}}
   - {id: open, match: {path: /open}, by: [ip], limit: 1000, window: 1h, on_store_failure: open}
 blacklist: [revoked]
 `
