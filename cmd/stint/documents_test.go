@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,10 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// commandBlock is a block of commands in a document. Blocks of `console` also show what
-// their commands print; the tests of their documents compare it.
-var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
+// commandBlock is a block of commands in a document, and a block of JSON that stands
+// directly below it: what the commands print. Blocks of `console` also show what their
+// commands print; the tests of their documents compare it.
+var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n(?:\n?```json\n(.*?)^```)?")
 
 // TestCommandsInDocumentsRun runs the commands of every document as they are written, block
 // after block in a folder of the page. Each page has a server and a Redis server of its
@@ -50,7 +52,7 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 				if strings.Contains(m[1], "grpcurl ") && !p.has("grpcurl") {
 					t.Skip("grpcurl is missing (run make servers)")
 				}
-				p.run(m[1])
+				p.compare(m[1], p.run(m[1]), m[2])
 			}
 		})
 	}
@@ -130,23 +132,64 @@ func (p *page) write() {
 	}
 }
 
-// run runs a block of commands. A block that starts no server has the one of the page.
-func (p *page) run(block string) {
+// run runs a block of commands and returns what they print. A block that starts no server
+// has the one of the page.
+func (p *page) run(block string) (printed string) {
 	p.t.Helper()
 	block = strings.NewReplacer("bin/stint serve &", "stint serve", "bin/stint", "stint", "--base 12", "--base 1").Replace(block)
 	script := p.functions
 	if !strings.Contains(block, "stint serve") {
-		script += "stint rules apply --source redis://10.0.0.5:6379/0 --yes rules.yaml\nstint serve --rules redis://10.0.0.5:6379/0 --resp 127.0.0.1:0\n"
+		script += "stint rules apply --source redis://10.0.0.5:6379/0 --yes rules.yaml >setup.log\nstint serve --rules redis://10.0.0.5:6379/0 --resp 127.0.0.1:0\n"
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-c", script+block)
 	c.Dir, c.Env = p.folder, p.env
-	out, err := c.CombinedOutput()
-	if err != nil {
-		p.t.Errorf("%v\n%s\n%s", err, block, out)
+	var out, errs strings.Builder
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		p.t.Errorf("%v\n%s\n%s%s", err, block, &out, &errs)
 	}
-	p.t.Logf("%s\n%s", block, out)
+	p.t.Logf("%s\n%s%s", block, &out, &errs)
+	return out.String()
+}
+
+// compare compares the JSON that the commands of a block have printed with the JSON in the
+// document.
+func (p *page) compare(block, printed, document string) {
+	p.t.Helper()
+	got, want := json.NewDecoder(strings.NewReader(printed)), json.NewDecoder(strings.NewReader(document))
+	for want.More() {
+		var g, w any
+		if err := want.Decode(&w); err != nil {
+			p.t.Fatalf("the document has no JSON: %v\n%s", err, document)
+		}
+		if err := got.Decode(&g); err != nil || !shows(w, g) {
+			p.t.Errorf("%s\nprints\n%v\nthe document shows\n%v (%v)", block, g, w, err)
+		}
+	}
+}
+
+// more stands for any value in the JSON of a document, and as the name of a member for
+// any further members.
+const more = "…"
+
+// shows reports whether JSON in a document is what a command has printed.
+func shows(document, printed any) bool {
+	switch d := document.(type) {
+	case map[string]any:
+		p, ok := printed.(map[string]any)
+		_, open := d[more]
+		for name, value := range d {
+			got, has := p[name]
+			ok = ok && (name == more || has && shows(value, got))
+		}
+		return ok && (open || len(d) == len(p))
+	case []any:
+		p, ok := printed.([]any)
+		return ok && slices.EqualFunc(d, p, shows)
+	}
+	return document == more || document == printed
 }
 
 func absolute(t *testing.T, path string) string {

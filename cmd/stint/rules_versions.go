@@ -67,7 +67,9 @@ func newNodesCommand() *cobra.Command {
 		Use:   "nodes",
 		Short: "Show which node runs which version of Stint and of the rules",
 		Long: `Show the nodes that share their rules, which version of Stint (STINT) and of the
-rules (RULES) each node runs, and since when it runs these rules. With rules in files a node shares with no other, so it shows only itself.
+rules (RULES) each node runs, and since when it runs these rules. Nodes with rules
+in files share them with no other node, so each shows only itself.
+
 STALE marks a node that started from its local copy and has not reached the
 source of its rules since. EMERGENCY ON marks a node that obeys an emergency: see
 "stint emergency status".`,
