@@ -191,16 +191,12 @@ func (e environment) checkSupported() error {
 	for _, v := range []struct{ name, supported, reason string }{
 		{"BACKEND_TYPE", "redis", "counters live in Redis or in memory"},
 		{"CONFIG_TYPE", "FILE", "the configuration is read from files"},
-		{"REDIS_SOCKET_TYPE", "tcp", "connections to Redis use TCP; give REDIS_URL as host:port"},
 		{"USE_CALENDAR_MONTH_RATE_LIMIT", "false", "a month is 30 days here; a rule file can count by calendar months"},
 		{"GRPC_UDS", "", "gRPC listens on TCP; give GRPC_HOST and GRPC_PORT"},
 	} {
 		if value := e.or(v.name, v.supported); !strings.EqualFold(value, v.supported) {
 			return usagef("%s: %q is not supported (%s)", v.name, value, v.reason)
 		}
-	}
-	if strings.HasPrefix(e["REDIS_URL"], "/") {
-		return usagef("REDIS_URL: %q is a Unix socket, which is not supported (give host:port)", e["REDIS_URL"])
 	}
 	return nil
 }

@@ -48,6 +48,8 @@ func TestVariablesThatNameARedis(t *testing.T) {
 	for want, variables := range map[string][]string{
 		"memory":                                            nil,
 		"redis://h:1":                                       {"REDIS_URL=h:1", "REDIS_SOCKET_TYPE=tcp"},
+		"redis+unix:///run/redis.sock":                      {"REDIS_URL=/run/redis.sock", "REDIS_SOCKET_TYPE=unix"},
+		"redis+unix://u:p%40@/run/a%20b.sock":               {"REDIS_URL=/run/a b.sock", "REDIS_AUTH=u:p@"},
 		"rediss://u:p@h:1?tls_ca=%2Fca":                     {"REDIS_URL=h:1", "REDIS_TLS=true", "REDIS_AUTH=u:p", "REDIS_TLS_CACERT=/ca"},
 		"redis-cluster://a:1,b:2":                           {"REDIS_URL=a:1,b:2", "REDIS_TYPE=cluster"},
 		"rediss://:p@h:1/2":                                 {"REDIS_URL=rediss://:p@h:1/2", "REDIS_AUTH=other"},
@@ -73,11 +75,16 @@ func TestVariablesThatCannotBeFollowedAreRefused(t *testing.T) {
 	for _, variable := range []string{
 		"BACKEND_TYPE=memcache", "CONFIG_TYPE=GRPC_XDS_SOTW", "REDIS_SOCKET_TYPE=unix", "MERGE_DOMAIN_CONFIG=perhaps", "QUOTA_MODE=perhaps",
 		"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=perhaps", "GRPC_SERVER_USE_TLS=true", "SHADOW_MODE=perhaps", "USE_CALENDAR_MONTH_RATE_LIMIT=true",
-		"GRPC_UDS=/run/ratelimit.sock", "REDIS_URL=/run/redis.sock", "REDIS_URL=http://h:1", "GRPC_MAX_CONNECTION_AGE=old", "GRPC_MAX_CONNECTION_AGE_GRACE=-1s",
+		"GRPC_UDS=/run/ratelimit.sock", "REDIS_SOCKET_TYPE=udp", "REDIS_URL=http://h:1", "GRPC_MAX_CONNECTION_AGE=old", "GRPC_MAX_CONNECTION_AGE_GRACE=-1s",
 		"REDIS_AUTH_FILE=/nowhere",
 	} {
 		name, _, _ := strings.Cut(variable, "=")
 		if _, err := compat(t, nil, "REDIS_URL=h:1", variable); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+	for _, variable := range []string{"REDIS_SOCKET_TYPE=tcp", "REDIS_TLS=true", "REDIS_TYPE=CLUSTER"} {
+		if _, err := compat(t, nil, "REDIS_URL=/run/redis.sock", variable); err == nil || !strings.HasPrefix(err.Error(), "REDIS_URL: is the path of a Unix socket, ") {
 			t.Errorf("%s: %v", variable, err)
 		}
 	}

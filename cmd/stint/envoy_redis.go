@@ -16,6 +16,12 @@ func (e environment) store() (string, error) {
 	if addresses == "" {
 		return "", nil
 	}
+	switch socket, err := e.unixSocket(); {
+	case err != nil:
+		return "", err
+	case socket:
+		return e.unixStore()
+	}
 	encrypted, err := e.truth("REDIS_TLS")
 	if err != nil {
 		return "", err
@@ -47,6 +53,36 @@ func (e environment) store() (string, error) {
 	}
 	u.RawQuery = e.options(encrypted).Encode()
 	return u.String(), nil
+}
+
+// unixSocket reports whether REDIS_URL is the path of a Unix socket. It returns an error if
+// the path and other variables contradict each other.
+func (e environment) unixSocket() (socket bool, err error) {
+	kind := strings.ToLower(e["REDIS_SOCKET_TYPE"])
+	socket = strings.HasPrefix(e["REDIS_URL"], "/")
+	encrypted, err := e.truth("REDIS_TLS")
+	switch {
+	case err != nil:
+		return false, err
+	case kind != "" && kind != "tcp" && kind != "unix":
+		return false, usagef("REDIS_SOCKET_TYPE: %q is not known (use tcp or unix)", kind)
+	case kind == "unix" && !socket:
+		return false, usagef("REDIS_SOCKET_TYPE: is unix, and REDIS_URL is no path (give the path of the socket, or tcp)")
+	case kind == "tcp" && socket:
+		return false, usagef("REDIS_URL: is the path of a Unix socket, and REDIS_SOCKET_TYPE is tcp (give host:port, or unix)")
+	case socket && encrypted:
+		return false, usagef("REDIS_URL: is the path of a Unix socket, whose connections have no TLS (leave REDIS_TLS out)")
+	case socket && !strings.EqualFold(e.or("REDIS_TYPE", "SINGLE"), "SINGLE"):
+		return false, usagef("REDIS_URL: is the path of a Unix socket, which leads to one server (leave REDIS_TYPE out)")
+	}
+	return socket, nil
+}
+
+// unixStore returns the URL of the Redis behind the Unix socket in REDIS_URL.
+func (e environment) unixStore() (string, error) {
+	user, err := e.user()
+	u := url.URL{Scheme: "redis+unix", User: user, Path: e["REDIS_URL"]}
+	return u.String(), err
 }
 
 // host handles an address of REDIS_URL that is itself a URL. Its user, password,
