@@ -12,14 +12,11 @@ import (
 )
 
 func TestEveryFlagOfServeIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/serve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contentOf(t, "../../docs/serve.md")
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	new(serveFlags).define(set)
 	set.VisitAll(func(f *pflag.Flag) {
-		if !strings.Contains(string(text), "`--"+f.Name) {
+		if !strings.Contains(text, "`--"+f.Name) {
 			t.Errorf("docs/serve.md does not mention --%s", f.Name)
 		}
 	})
@@ -27,14 +24,11 @@ func TestEveryFlagOfServeIsDocumented(t *testing.T) {
 
 // TestDefaultsInDocumentsAreThoseOfServe compares the defaults in the table of flags.
 func TestDefaultsInDocumentsAreThoseOfServe(t *testing.T) {
-	text, err := os.ReadFile("../../docs/serve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contentOf(t, "../../docs/serve.md")
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	new(serveFlags).define(set)
 	compared := 0
-	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)[^|`]*` \\| ([^|]*) \\|").FindAllStringSubmatch(strings.ReplaceAll(string(text), `\|`, ","), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)[^|`]*` \\| ([^|]*) \\|").FindAllStringSubmatch(strings.ReplaceAll(text, `\|`, ","), -1) {
 		name, documented := row[1], strings.Trim(row[2], "` ")
 		f := set.Lookup(name)
 		if f == nil {
@@ -61,6 +55,7 @@ var (
 	codeSpan    = regexp.MustCompile("`[^`]+`")
 	placeholder = regexp.MustCompile("^[A-Z…]")
 	flagName    = regexp.MustCompile(`(?:^|[\s(])(--[a-z][a-z-]*[a-z])`)
+	stintLine   = regexp.MustCompile(`(?m)^[\s#]*(?:[A-Z_]+=\S* )?stint (.*)$`)
 )
 
 // TestCommandsNamedInDocumentsExist covers commands and flags within sentences and tables,
@@ -70,32 +65,17 @@ func TestCommandsNamedInDocumentsExist(t *testing.T) {
 	flags := map[string]bool{}
 	allFlags(root, flags)
 	commands := 0
-	for _, path := range documents(t) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, span := range codeSpan.FindAllString(fenced.ReplaceAllString(string(text), ""), -1) {
+	for _, path := range files(t, "*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md") {
+		for _, span := range codeSpan.FindAllString(fenced.ReplaceAllString(contentOf(t, path), ""), -1) {
 			code := strings.Trim(span, "`")
 			for _, m := range flagName.FindAllStringSubmatch(code, -1) {
 				if !flags[m[1]] && !strings.Contains(otherPrograms, " "+m[1]+" ") {
 					t.Errorf("%s: %s names %s, which no command has", path, span, m[1])
 				}
 			}
-			words, named := strings.CutPrefix(strings.TrimPrefix(code, "bin/"), "stint ")
-			if !named || strings.HasPrefix(words, "--version") {
-				continue
-			}
-			commands++
-			c, rest, err := root.Find(strings.Fields(words))
-			if err != nil || c == root || c.HasSubCommands() && len(rest) > 0 && placeholder.FindString(rest[0]) == "" {
-				t.Errorf("%s: %s is no command: %v", path, span, err)
-				continue
-			}
-			for _, m := range flagName.FindAllStringSubmatch(" "+strings.Join(rest, " "), -1) {
-				if c.Flag(strings.TrimPrefix(m[1], "--")) == nil && !strings.Contains(otherPrograms, " "+m[1]+" ") {
-					t.Errorf("%s: %s: %s has no %s", path, span, c.CommandPath(), m[1])
-				}
+			if words, named := strings.CutPrefix(strings.TrimPrefix(code, "bin/"), "stint "); named {
+				commands++
+				commandExists(t, root, path, words)
 			}
 		}
 	}
@@ -104,9 +84,67 @@ func TestCommandsNamedInDocumentsExist(t *testing.T) {
 	}
 }
 
-func documents(t *testing.T) (paths []string) {
+// TestExamplesOfHelpAndDeployExist covers the examples of --help, and the commands in the
+// comments of deploy/.
+func TestExamplesOfHelpAndDeployExist(t *testing.T) {
+	root := newRootCommand()
+	texts := map[string]string{}
+	for _, path := range files(t, "deploy/*.yaml", "deploy/*/*") {
+		texts[path] = contentOf(t, path)
+	}
+	examples(root, texts)
+	commands := 0
+	for where, text := range texts {
+		for _, m := range stintLine.FindAllStringSubmatch(text, -1) {
+			commands++
+			commandExists(t, root, where, m[1])
+		}
+	}
+	if commands < 60 {
+		t.Errorf("%d commands", commands)
+	}
+}
+
+// commandExists reports a command line without the leading "stint" that names a command or
+// a flag which does not exist.
+func commandExists(t *testing.T, root *cobra.Command, where, words string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md"} {
+	c, rest, err := root.Find(strings.Fields(words))
+	if words == "--version" {
+		return
+	}
+	if err != nil || c == root || c.HasSubCommands() && len(rest) > 0 && placeholder.FindString(rest[0]) == "" {
+		t.Errorf("%s: stint %s is no command: %v", where, words, err)
+		return
+	}
+	for _, m := range flagName.FindAllStringSubmatch(" "+strings.Join(rest, " "), -1) {
+		if c.Flag(strings.TrimPrefix(m[1], "--")) == nil {
+			t.Errorf("%s: %s has no %s", where, c.CommandPath(), m[1])
+		}
+	}
+}
+
+// examples sets the examples of a command and of those below it.
+func examples(c *cobra.Command, texts map[string]string) {
+	texts[c.CommandPath()+" --help"] = c.Example
+	for _, sub := range c.Commands() {
+		examples(sub, texts)
+	}
+}
+
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// files returns the paths of the files that match patterns, from the top folder.
+func files(t *testing.T, patterns ...string) (paths []string) {
+	t.Helper()
+	for _, pattern := range patterns {
 		found, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatal(pattern, err)
