@@ -225,11 +225,12 @@ func (p *plan) take(ctx context.Context, store stint.Store) (err error) {
 }
 
 // asksEnvoy reports whether the response is an error, so that Envoy decides: the store
-// failed, some limit has no failure policy, and no limit that has one denies the request.
+// failed, some limit has no failure policy, and no limit that has one denies the request. A
+// limit in shadow mode never decides, so it asks nothing.
 func (p *plan) asksEnvoy() (asks bool) {
 	for i := range p.matches {
 		m := &p.matches[i]
-		if !m.applies() || p.decisions[m.claim].Allowed {
+		if !m.applies() || m.limit.shadow || p.decisions[m.claim].Allowed {
 			continue
 		}
 		if m.limit.policy.asksEnvoy {

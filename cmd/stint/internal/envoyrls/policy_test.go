@@ -3,7 +3,9 @@ package envoyrls
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -24,10 +26,11 @@ descriptors:
   - {key: open, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: open}}
   - {key: closed, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: closed}}
   - {key: local, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: local}}
+  - {key: known, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: last_known}}
   - {key: leased, rate_limit: {unit: minute, requests_per_unit: 4, consistency: leased}}
   - {key: seen, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: closed}}
   - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: open}}
-  - {key: known, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: last_known}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4}}
 `
 
 // down is a store that cannot be reached.
@@ -63,8 +66,14 @@ func TestFailurePoliciesDecideWhileTheStoreFails(t *testing.T) {
 		{[]string{"open=2", "none=2"}, []pb.RateLimitResponse_Code{0}},
 		{[]string{"closed=2", "none=2"}, []pb.RateLimitResponse_Code{overLimit}},
 		{[]string{"open=3", "local=3"}, []pb.RateLimitResponse_Code{ok, ok, overLimit}},
+		{[]string{"local=3", "known=3"}, []pb.RateLimitResponse_Code{ok, ok, overLimit}},
+		{[]string{"known=2", "none=3"}, []pb.RateLimitResponse_Code{0}},
 		{[]string{"open=4", "seen=4"}, []pb.RateLimitResponse_Code{ok}},
 		{[]string{"other=1", "open=5"}, []pb.RateLimitResponse_Code{ok}},
+		{[]string{"tried=1"}, []pb.RateLimitResponse_Code{ok, ok}},
+		{[]string{"tried=2", "open=6"}, []pb.RateLimitResponse_Code{ok}},
+		{[]string{"tried=3", "closed=3"}, []pb.RateLimitResponse_Code{overLimit}},
+		{[]string{"tried=4", "none=4"}, []pb.RateLimitResponse_Code{0}},
 	} {
 		for name, options := range map[string][]func(*Options){
 			"together":        {whileDown},
@@ -87,6 +96,78 @@ func TestFailurePoliciesDecideWhileTheStoreFails(t *testing.T) {
 	}
 }
 
+// dying is a store that works until it is down.
+type dying struct {
+	stint.Store
+
+	down atomic.Bool
+}
+
+func (d *dying) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, d, c)
+}
+
+func (d *dying) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if d.down.Load() {
+		return down{}.TakeGroups(ctx, groups, out)
+	}
+	return d.Store.TakeGroups(ctx, groups, out)
+}
+
+// A key that had used up its limit stays over it when the store dies. One that had used a
+// part of it continues with this node's part of the rest, and an unknown one has the share.
+func TestLastKnownContinuesFromTheStore(t *testing.T) {
+	for name, options := range map[string][]func(*Options){
+		"together":        nil,
+		"each":            {countAll},
+		"each, with peek": {countAll, func(o *Options) { o.StopWhenOver = true }},
+	} {
+		now := time.Now()
+		memory := stint.MemoryOptions{Clock: func() time.Time { return now }}
+		store := &dying{Store: stint.NewMemory(memory)}
+		s := serve(t, policies, append(options, func(o *Options) {
+			o.Store, _ = guard.New(store, guard.Options{Nodes: 2, Local: func() stint.Store { return stint.NewMemory(memory) }})
+		})...)
+		s.admitted("known=used up", 4)
+		s.admitted("known=half used", 2)
+		store.down.Store(true)
+		for value, want := range map[string]int{"used up": 0, "half used": 1, "unknown": 2} {
+			if got := s.admitted("known="+value, 4); got != want {
+				t.Errorf("%s: counted %s, %d requests were admitted, want %d", value, name, got, want)
+			}
+		}
+	}
+}
+
+// admitted sends a number of requests, and returns how many of them are OK.
+func (s *serving) admitted(descriptor string, requests int) (n int) {
+	s.t.Helper()
+	for range requests {
+		response, err := s.ShouldRateLimit(s.t.Context(), request("d", descriptor))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if response.GetOverallCode() == ok {
+			n++
+		}
+	}
+	return n
+}
+
+// Only a state that has the take can refund: the store's, or a node's own.
+func TestARefundNeedsACountWhileTheStoreFails(t *testing.T) {
+	s := serve(t, policies, whileDown)
+	for name, want := range map[string]codes.Code{
+		"none": codes.Unavailable, "open": codes.Unavailable, "closed": codes.Unavailable, "local": codes.OK, "known": codes.OK,
+	} {
+		r := request("d", name+"=1")
+		r.Descriptors[0].IsNegativeHits = true
+		if _, err := s.ShouldRateLimit(t.Context(), r); status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
+
 // tallies are the counters of all limits, by the name of the limit and the outcome.
 type tallies map[string]int
 
@@ -105,10 +186,10 @@ func (t tally) Inc() { t.all[t.name]++ }
 func TestDecisionsOfFailurePoliciesAreCountedAsSuch(t *testing.T) {
 	counted := tallies{}
 	s := serve(t, policies, whileDown, func(o *Options) { o.Counters = counted.of })
-	for _, d := range [][]string{{"none=1"}, {"open=1"}, {"closed=1", "open=2"}, {"local=1"}, {"local=1"}, {"local=1"}, {"seen=1"}, {"watched=1"}} {
+	for _, d := range [][]string{{"none=1"}, {"open=1"}, {"closed=1", "open=2"}, {"local=1"}, {"local=1"}, {"local=1"}, {"seen=1"}, {"watched=1"}, {"tried=1"}, {"known=1"}} {
 		_, _ = s.ShouldRateLimit(t.Context(), request("d", d...))
 	}
-	want := tallies{"d.none failed closed": 1, "d.open failed open": 1, "d.open failed open and admitted": 1, "d.watched failed open": 1, "d.closed failed closed": 1, "d.local failed local": 3, "d.seen failed closed": 1}
+	want := tallies{"d.none failed closed": 1, "d.open failed open": 1, "d.open failed open and admitted": 1, "d.watched failed open": 1, "d.closed failed closed": 1, "d.local failed local": 3, "d.seen failed closed": 1, "d.tried failed closed": 1, "d.known failed last_known": 1}
 	for name := range want {
 		if counted[name] != want[name] {
 			t.Errorf("%s: %d, want %d", name, counted[name], want[name])
