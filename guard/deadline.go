@@ -10,9 +10,9 @@ import (
 )
 
 // callContext is the context of one call to the store: the caller's, with a deadline.
-// It makes a timer only when the store calls Done or Deadline. A store that answers
-// from memory calls neither, and a timer costs more than such a call. The deadline
-// counts from the beginning of the call in either case.
+// It makes a timer only when the store calls Done. A store that answers from memory does
+// not, nor does one that reads from the network with the deadline, and a timer costs more
+// than a call of the former. The deadline counts from the beginning of the call in any case.
 type callContext struct {
 	context.Context //nolint:containedctx // callContext is itself a context
 
@@ -58,8 +58,19 @@ func (c *callContext) end() {
 	}
 }
 
-// Deadline is the caller's or the guard's, whichever is sooner.
-func (c *callContext) Deadline() (time.Time, bool) { return c.timer().Deadline() }
+// Deadline is the caller's or the guard's, whichever is sooner. It needs a timer only if
+// the breaker does not measure the call, because the deadline would otherwise move.
+func (c *callContext) Deadline() (time.Time, bool) {
+	elapsed := c.call.Elapsed()
+	if c.timed.Load() != nil || elapsed == 0 {
+		return c.timer().Deadline()
+	}
+	own := time.Now().Add(c.within - elapsed)
+	if at, ok := c.Context.Deadline(); ok && at.Before(own) {
+		return at, true
+	}
+	return own, true
+}
 
 // Done is closed at the deadline, or when the caller gives up.
 func (c *callContext) Done() <-chan struct{} { return c.timer().Done() }

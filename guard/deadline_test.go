@@ -87,6 +87,38 @@ func TestCallerThatGaveUpNeedsNoTimer(t *testing.T) {
 	}
 }
 
+// A store that only reads the deadline, as one that waits for a network does, causes no
+// timer. The deadline does not move, and ends the context all the same.
+func TestDeadlineIsReadWithoutATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newCallContext(t, t.Context())
+		want := time.Now().Add(v.within)
+		for range 2 {
+			time.Sleep(10 * time.Millisecond)
+			if at, ok := v.Deadline(); !ok || !at.Equal(want) || v.timed.Load() != nil {
+				t.Errorf("%v after the deadline, %v", at.Sub(want), v.timed.Load())
+			}
+		}
+		time.Sleep(time.Until(want))
+		if <-v.Done(); !errors.Is(v.Err(), context.DeadlineExceeded) || time.Now() != want {
+			t.Error(v.Err(), time.Since(want))
+		}
+	})
+}
+
+// A breaker that looks for no slow calls does not measure the call.
+func TestDeadlineOfACallThatIsNotMeasuredDoesNotMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &callContext{Context: t.Context(), within: 50 * time.Millisecond}
+		defer v.end()
+		want, _ := v.Deadline()
+		time.Sleep(10 * time.Millisecond)
+		if at, ok := v.Deadline(); !ok || at != want {
+			t.Errorf("moved by %v", at.Sub(want))
+		}
+	})
+}
+
 // until is a context whose own timer has not fired, whatever its deadline is.
 type until struct {
 	context.Context //nolint:containedctx // the type is a context

@@ -56,13 +56,13 @@ const patience = 100 * time.Millisecond
 
 // patient reports whether a caller may do the round trip in its own goroutine. The
 // connection observes a deadline but not a cancellation, so patient returns true
-// only if ctx cannot end or if its deadline is less than patience away.
+// only if ctx cannot end or if its deadline is less than patience away. It asks for the
+// deadline first, because contexts that make their timer when Done is called then make none.
 func patient(ctx context.Context) bool {
-	if ctx.Done() == nil {
-		return true
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline) < patience
 	}
-	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) < patience
+	return ctx.Done() == nil
 }
 
 // sender sends script calls to one server. call returns when each of them has a
