@@ -85,6 +85,9 @@ func (l *limit) count(n numbers) (err error) {
 	if l.counted, l.banned, err = n.compile(); err != nil {
 		return err
 	}
+	if l.banned { // needs no count to deny
+		l.policy = policy{Policy: stint.Policy{OnFailure: stint.FailClosed}}
+	}
 	l.kind = l.counted.Name() + " " + l.counted.Shape()
 	if n.fromCaller {
 		l.kind += " brought"

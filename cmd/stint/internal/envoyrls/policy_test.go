@@ -30,6 +30,8 @@ descriptors:
   - {key: leased, rate_limit: {unit: minute, requests_per_unit: 4, consistency: leased}}
   - {key: seen, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: closed}}
   - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: open}}
+  - {key: banned, rate_limit: {unit: minute, requests_per_unit: 0}}
+  - {key: banned, value: open, rate_limit: {unit: minute, requests_per_unit: 0, on_store_failure: open, consistency: leased}}
   - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4}}
 `
 
@@ -70,6 +72,8 @@ func TestFailurePoliciesDecideWhileTheStoreFails(t *testing.T) {
 		{[]string{"known=2", "none=3"}, []pb.RateLimitResponse_Code{0}},
 		{[]string{"open=4", "seen=4"}, []pb.RateLimitResponse_Code{ok}},
 		{[]string{"other=1", "open=5"}, []pb.RateLimitResponse_Code{ok}},
+		{[]string{"banned=1"}, []pb.RateLimitResponse_Code{overLimit}},
+		{[]string{"banned=open", "open=7"}, []pb.RateLimitResponse_Code{overLimit}},
 		{[]string{"tried=1"}, []pb.RateLimitResponse_Code{ok, ok}},
 		{[]string{"tried=2", "open=6"}, []pb.RateLimitResponse_Code{ok}},
 		{[]string{"tried=3", "closed=3"}, []pb.RateLimitResponse_Code{overLimit}},

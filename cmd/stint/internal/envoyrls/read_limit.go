@@ -21,6 +21,7 @@ type rawLimit struct {
 	burst                          uint32
 	unitAt, requestsAt, windowAt   *yaml.Node
 	algorithmAt, burstAt, replaces *yaml.Node
+	consistencyAt, failureAt       *yaml.Node
 }
 
 // maxLimits bounds the limits of one descriptor.
@@ -78,8 +79,13 @@ func (r *reader) limit(d *rawDescriptor, at *yaml.Node, path string) *limit {
 	made.metadata = r.describe(d.metadata)
 	made.replaces = r.replaces(l)
 	r.period(l)
-	if !l.unlimited {
+	if l.unlimited {
+		r.warnUnlimited(l)
+	} else {
 		r.algorithm(l)
+	}
+	if l.failureAt != nil {
+		l.policy.asksEnvoy = false
 	}
 	if len(r.mistakes) == before && !l.unlimited {
 		r.compile(made, l)
@@ -101,11 +107,8 @@ func (r *reader) limitFields(l *rawLimit) map[string]field {
 		"algorithm":         at(&l.algorithmAt, r.text("algorithm", &l.algorithm)),
 		"burst":             at(&l.burstAt, r.number("burst", &l.burst)),
 		"window":            at(&l.windowAt, r.text("window", &l.window)),
-		"consistency":       choice(r, "consistency", []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned}, &l.policy.Consistency),
-		"on_store_failure": func(n *yaml.Node) {
-			l.policy.asksEnvoy = false
-			choice(r, "on_store_failure", []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal, stint.FailLastKnown}, &l.policy.OnFailure)(n)
-		},
+		"consistency":       at(&l.consistencyAt, choice(r, "consistency", []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned}, &l.policy.Consistency)),
+		"on_store_failure":  at(&l.failureAt, choice(r, "on_store_failure", []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal, stint.FailLastKnown}, &l.policy.OnFailure)),
 	}
 }
 
@@ -183,6 +186,18 @@ func (r *reader) algorithm(l *rawLimit) {
 	default:
 		if l.burstAt != nil {
 			r.mistake(l.burstAt, "burst means nothing to "+l.numbers.algorithm.String(), "remove it, or use algorithm: token_bucket")
+		}
+	}
+}
+
+// warnUnlimited warns about keys that say how a limit counts.
+func (r *reader) warnUnlimited(l *rawLimit) {
+	for _, at := range []struct {
+		key  string
+		node *yaml.Node
+	}{{"algorithm", l.algorithmAt}, {"burst", l.burstAt}, {"consistency", l.consistencyAt}, {"on_store_failure", l.failureAt}} {
+		if at.node != nil {
+			r.warn(at.node, at.key+" means nothing beside unlimited", "remove the one or the other")
 		}
 	}
 }

@@ -132,6 +132,7 @@ func TestMistakesThatEnvoysServiceIgnoresAreWarnings(t *testing.T) {
 		"domain: x\ndomain: d\n":                                          "c.yaml:2:1: domain is given twice, of which the last counts",
 		"domain: d\ndescriptors: [{key: 2020-01-02}]":                     "",
 		"domain: d\ndescriptors: [{key: a, value: on, shadow_mode: yes}]": "",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, on_store_failure: open}}]": "c.yaml:2:72: on_store_failure means nothing beside unlimited (remove the one or the other)",
 	} {
 		f, warnings, err := parse("c.yaml", []byte(config), stint.Strict)
 		if err != nil || f.domain != "d" {
