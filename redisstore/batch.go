@@ -99,10 +99,15 @@ func plainGroup(claims []stint.Claim, flags groupFlags) bool {
 }
 
 // quickClaim reports whether the short scripts can decide a group of this one claim:
-// they know buckets and fixed windows. Only take.lua reports what the account of
-// callers' limits needs.
+// they know buckets, fixed windows and counters of one bucket. Only take.lua reports what
+// the account of callers' limits needs.
 func quickClaim(c *stint.Claim) bool {
-	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.FixedWindow && !c.Limit.FromCaller()
+	return c.Cost >= 0 && c.Extra == 0 && quickLimit(c.Limit) && !c.Limit.FromCaller()
+}
+
+func quickLimit(l stint.Limit) bool {
+	a := l.Algorithm()
+	return a <= stint.FixedWindow || a == stint.SlidingWindowCounter && l.Numbers().Buckets == 1
 }
 
 func (b *batch) addLine(c *stint.Claim) {

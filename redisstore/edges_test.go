@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// TestStatesAtTheirEdges sets states at and beside every edge of a bucket or a
-// fixed window, also at the edges of other limits. It compares each script with the step
+// TestStatesAtTheirEdges sets states at and beside every edge of a bucket, a fixed
+// window or a counter of one bucket, also at the edges of other limits. It compares each script with the step
 // in Go: the decision, and the state on the server.
 func TestStatesAtTheirEdges(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
@@ -21,10 +21,14 @@ func TestStatesAtTheirEdges(t *testing.T) {
 		KeepFor: time.Hour, // without it, the state of a window of 1 ms may expire before it is read
 	})
 	limits := edgeLimits(t)
-	for i := range 1200 {
-		if e.limit = limits[i%len(limits)]; e.limit.Algorithm() == stint.FixedWindow {
+	for i := range 1500 {
+		e.limit = limits[i%len(limits)]
+		switch e.limit.Algorithm() {
+		case stint.FixedWindow:
 			e.checkWindow()
-		} else {
+		case stint.SlidingWindowCounter:
+			e.checkCounter()
+		default:
 			e.checkBucket()
 		}
 	}
@@ -48,6 +52,10 @@ func edgeLimits(t *testing.T) (limits []stint.Limit) {
 		{Algorithm: stint.FixedWindow, Limit: 99_999_989, Window: 1009 * time.Millisecond},
 		{Algorithm: stint.FixedWindow, Limit: 1e9, Window: 400 * 24 * time.Hour},
 		{Algorithm: stint.FixedWindow, Limit: 7, Window: time.Minute},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 1, Window: time.Millisecond},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 99_999_989, Window: 1009 * time.Millisecond},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 1e9, Window: 400 * 24 * time.Hour},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 7, Window: time.Minute},
 	} {
 		limits = append(limits, limitOf(t, s))
 	}
@@ -101,6 +109,25 @@ func (e *edges) checkWindow() {
 	cost := min(e.near(0, 1, n.Max-count, n.Max, stint.MaxCost), stint.MaxCost)
 	for way := range 3 {
 		state := append(appendInt7(nil, start), appendInt7(nil, count)[3:]...)
+		e.decides(way, state, stint.Claim{Key: "k", Limit: e.limit, Cost: cost})
+	}
+}
+
+func (e *edges) checkCounter() {
+	e.Helper()
+	n := e.limit.Numbers()
+	e.now = e.near(0, 1_787_000_000_000_000, e.rand.Int64N(5e15), maxMicros)
+	e.now = e.near(e.now, e.now-e.now%n.Width)
+	newest := min(e.near(e.now/n.Width, e.now/n.Width, maxMicros/n.Width), maxMicros/n.Width)
+	state := appendInt7(nil, newest)
+	var counts [2]int64
+	for i := range counts {
+		counts[i] = min(e.near(0, n.Max/2, n.Max, e.rand.Int64N(n.Max), 1<<32-1), 1<<32-1)
+		state = append(state, appendInt7(nil, counts[i])[3:]...)
+	}
+	part := counts[0] - int64(float64(counts[0])*float64(e.now%n.Width)/float64(n.Width)) // nearly what still counts of it
+	cost := min(e.near(0, 1, n.Max-counts[1], n.Max-part, n.Max-part-counts[1], n.Max, stint.MaxCost), stint.MaxCost)
+	for way := range 3 {
 		e.decides(way, state, stint.Claim{Key: "k", Limit: e.limit, Cost: cost})
 	}
 }

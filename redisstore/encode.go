@@ -11,9 +11,9 @@ import (
 	"github.com/stintdev/stint/internal/clock"
 )
 
-// The scripts. plain.lua decides batches of plain claims on buckets and fixed windows,
-// which most checks are. one_bucket.lua and one_window.lua decide a single one, and
-// take.lua decides everything. once.lua is take.lua for a group that may be
+// The scripts. plain.lua decides batches of plain claims on buckets, fixed windows and
+// sliding counters of one bucket, which most checks are. one_bucket.lua, one_window.lua and
+// one_counter.lua decide a single one, and take.lua decides everything. once.lua is take.lua for a group that may be
 // repeated. They are translations of the steps of package stint; a
 // fuzz test on a real server compares them with those.
 var (
@@ -21,6 +21,8 @@ var (
 	oneBucketScript string
 	//go:embed one_window.lua
 	oneWindowScript string
+	//go:embed one_counter.lua
+	oneCounterScript string
 	//go:embed plain.lua
 	plainScript string
 	//go:embed take.lua
@@ -33,11 +35,13 @@ var (
 	bucketStep string
 	//go:embed window_step.lua
 	windowStep string
+	//go:embed counter_step.lua
+	counterStep string
 )
 
 // withSteps returns a script with each part in place of the line that names it.
 func withSteps(text string) *script {
-	return newScript(strings.NewReplacer("-- bucket_step.lua\n", bucketStep, "-- window_step.lua\n", windowStep, "-- take.lua\n", takeScript).Replace(text))
+	return newScript(strings.NewReplacer("-- bucket_step.lua\n", bucketStep, "-- window_step.lua\n", windowStep, "-- counter_step.lua\n", counterStep, "-- take.lua\n", takeScript).Replace(text))
 }
 
 // encoding turns claims into script calls, and replies into decisions. It is safe for
@@ -53,7 +57,7 @@ type encoding struct {
 	records *account
 	cluster bool
 
-	oneBucket, oneWindow, plain, take, once *script
+	oneBucket, oneWindow, oneCounter, plain, take, once *script
 }
 
 func newEncoding(o *Options) (*encoding, error) {
@@ -71,11 +75,12 @@ func newEncoding(o *Options) (*encoding, error) {
 		records: newAccount(cmp.Or(o.OnceBytes, DefaultOnceBytes), now),
 		cluster: o.Topology == Cluster,
 
-		oneBucket: withSteps(oneBucketScript),
-		oneWindow: withSteps(oneWindowScript),
-		plain:     withSteps(plainScript),
-		take:      newScript(takeScript),
-		once:      withSteps(onceScript),
+		oneBucket:  withSteps(oneBucketScript),
+		oneWindow:  withSteps(oneWindowScript),
+		oneCounter: withSteps(oneCounterScript),
+		plain:      withSteps(plainScript),
+		take:       newScript(takeScript),
+		once:       withSteps(onceScript),
 	}, nil
 }
 
@@ -90,7 +95,7 @@ func milliseconds(d time.Duration) int64 {
 
 // scripts returns the scripts that a new connection loads.
 func (e *encoding) scripts() []*script {
-	return []*script{e.oneBucket, e.oneWindow, e.plain, e.take, e.once}
+	return []*script{e.oneBucket, e.oneWindow, e.oneCounter, e.plain, e.take, e.once}
 }
 
 // oneState reports whether two claims use the same state.
@@ -134,10 +139,14 @@ func (b *batch) invocation() invocation {
 
 // oneOf returns the script of a single plain claim on a limit.
 func (e *encoding) oneOf(l *compiled) *script {
-	if l.kind == windowKind {
+	switch l.kind {
+	case windowKind:
 		return e.oneWindow
+	case counterKind:
+		return e.oneCounter
+	default:
+		return e.oneBucket
 	}
-	return e.oneBucket
 }
 
 // appendOne appends what the scripts of single claims read.

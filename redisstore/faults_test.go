@@ -47,6 +47,19 @@ func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 	}
 }
 
+// The first bucket of a counter whose time is no whole number of a double is corrupt.
+func TestCounterPastTheLastTimeIsCorrupt(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	for _, l := range everyKind(t) {
+		if n := l.Numbers(); l.Algorithm() == stint.SlidingWindowCounter {
+			value := string(appendInt7(nil, maxMicros/n.Width+1)) + strings.Repeat("\x00", 4*(n.Buckets+1))
+			for _, cost := range []int64{0, 1, 11, -1} {
+				s.failsAlone(l, cost, "corrupt", func(key string) { s.must("SET", key, value) })
+			}
+		}
+	}
+}
+
 // Forget removes a value that Stint did not write. The key is then new, also for later
 // groups of the same call.
 func TestForeignValuesAreForgotten(t *testing.T) {

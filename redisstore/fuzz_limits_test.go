@@ -28,7 +28,7 @@ func (w *fuzzWorld) drawLimits(name string) (row []stint.Limit) {
 func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 	s := stint.Spec{Name: name, Algorithm: stint.Algorithm(w.rand.IntN(7))}
 	if w.plain {
-		s.Algorithm = stint.Algorithm(w.rand.IntN(1 + int(stint.FixedWindow)))
+		s.Algorithm = stint.Algorithm(w.rand.IntN(1 + int(stint.SlidingWindowCounter)))
 	} else {
 		s.FromCaller = w.rand.IntN(3) == 0
 	}
@@ -41,7 +41,9 @@ func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 	case stint.GCRA:
 		s.Capacity = w.units()
 	case stint.SlidingWindowCounter:
-		s.Buckets = []int{1, 1, 2, 5, 10, 60}[w.rand.IntN(6)]
+		if s.Buckets = []int{1, 1, 2, 5, 10, 60}[w.rand.IntN(6)]; w.plain {
+			s.Buckets = 1
+		}
 	case stint.LeakyBucket:
 		s.Queue = w.units() - 1
 		s.MaxWait = w.maxWait()

@@ -1,12 +1,13 @@
--- Decides claims on buckets (token_bucket, gcra) and fixed windows that are each a
--- group of one and ask for no extra, as nearly every check does. one_bucket.lua and
--- one_window.lua decide such a claim in a call of its own, take.lua everything else.
+-- Decides claims on buckets (token_bucket, gcra), fixed windows and sliding window
+-- counters of one bucket that are each a group of one and ask for no extra, as nearly
+-- every check does. one_bucket.lua, one_window.lua and one_counter.lua decide such a
+-- claim in a call of its own, take.lua everything else.
 --
 -- KEYS: the key of each claim. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
---   limits I3; for each: kind B (1: bucket, 3: window), most i7, and four numbers
---   i7: p, q, fill and one unused of a bucket; the length and three unused of a
---   window;
+--   limits I3; for each: kind B (1: bucket, 3: window, 5: counter), most i7, and
+--   four numbers i7: p, q, fill and one unused of a bucket; the length and three
+--   unused of a window; the width and three unused of a counter;
 --   then runs of claims under one limit, in the order of KEYS:
 --   limit I2, cost I4, times I4, claims I2.
 -- times is the number of callers with this claim; as many as fit are charged.
@@ -40,6 +41,14 @@ while at <= #args do
     for i = first, first + claims - 1 do
       local key, state = keys[i], old[i]
       -- window_step.lua
+      old[i] = state or ''
+      sizes[i], allowed = size, allowed + fit
+    end
+  elseif kind == 5 then
+    local width, wanted, start = a, cost * times, startOfWindows
+    for i = first, first + claims - 1 do
+      local key, state = keys[i], old[i]
+      -- counter_step.lua
       old[i] = state or ''
       sizes[i], allowed = size, allowed + fit
     end

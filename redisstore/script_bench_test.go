@@ -24,6 +24,7 @@ func BenchmarkScript(b *testing.B) {
 		own = append(own, limitOf(b, stint.PerMinute(int64(100+i))))
 	}
 	window := []stint.Limit{limitOf(b, stint.Spec{Algorithm: stint.FixedWindow, Limit: 1_000_000, Window: 60e9})}
+	counter := []stint.Limit{limitOf(b, stint.Spec{Algorithm: stint.SlidingWindowCounter, Limit: 1_000_000, Window: 60e9})}
 	for _, c := range []struct {
 		name   string
 		limits []stint.Limit
@@ -41,6 +42,10 @@ func BenchmarkScript(b *testing.B) {
 		{"window-32", window, 32, true},
 		{"take-window-1", window, 1, false},
 		{"take-window-32", window, 32, false},
+		{"counter-1", counter, 1, true},
+		{"counter-32", counter, 32, true},
+		{"take-counter-1", counter, 1, false},
+		{"take-counter-32", counter, 32, false},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchmarkScript(b, c.limits, c.keys, c.plain) })
 	}
