@@ -93,6 +93,7 @@ func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) erro
 		}
 	}
 	p.replace()
+	p.lone = p.quotas() == 1
 	if p.all {
 		p.separate()
 	} else {

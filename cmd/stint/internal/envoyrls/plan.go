@@ -40,7 +40,6 @@ func (s *Service) borrow() *plan {
 	if !ok {
 		p = new(plan)
 	}
-	p.lone = false
 	p.all, p.stop, p.quota = s.options.CountAll, s.options.StopWhenOver, s.options.Quota
 	return p
 }
@@ -102,7 +101,6 @@ func (p *plan) quotas() (n int) {
 // in quota mode deny only if all of them are over, which is known after they are
 // counted. The group then stays charged although the request is denied.
 func (p *plan) together() {
-	p.lone = p.quotas() == 1
 	for i := range p.matches {
 		if m := &p.matches[i]; m.applies() && !p.observes(m.limit) {
 			m.claim = p.claim(m)

@@ -32,6 +32,7 @@ descriptors:
   - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: open}}
   - {key: banned, rate_limit: {unit: minute, requests_per_unit: 0}}
   - {key: banned, value: open, rate_limit: {unit: minute, requests_per_unit: 0, on_store_failure: open, consistency: leased}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 4, on_store_failure: closed}}
   - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 4}}
 `
 
@@ -74,6 +75,8 @@ func TestFailurePoliciesDecideWhileTheStoreFails(t *testing.T) {
 		{[]string{"other=1", "open=5"}, []pb.RateLimitResponse_Code{ok}},
 		{[]string{"banned=1"}, []pb.RateLimitResponse_Code{overLimit}},
 		{[]string{"banned=open", "open=7"}, []pb.RateLimitResponse_Code{overLimit}},
+		{[]string{"quota=1", "none=5"}, []pb.RateLimitResponse_Code{overLimit}},
+		{[]string{"quota=2", "quota=3", "open=8"}, []pb.RateLimitResponse_Code{overLimit}},
 		{[]string{"tried=1"}, []pb.RateLimitResponse_Code{ok, ok}},
 		{[]string{"tried=2", "open=6"}, []pb.RateLimitResponse_Code{ok}},
 		{[]string{"tried=3", "closed=3"}, []pb.RateLimitResponse_Code{overLimit}},
