@@ -3,10 +3,12 @@ package http1client
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 )
@@ -19,18 +21,45 @@ type conn struct {
 	reader *bufio.Reader
 	writer *bufio.Writer
 	left   int64 // bytes that may still be read
-	timed  bool  // the raw connection has a read deadline
+	sent   int   // bytes of the request so far
 	reused bool
 	since  time.Time // idle since
 	check  liveness
 	close  func() // closes the raw connection
+
+	request *http.Request // in progress
+	end     time.Time     // when the header of its response is late; zero: never
+	next    time.Time     // read deadline of the raw connection while stop is nil
+	stop    func() bool   // ends the watch of the request's context; nil: it is not watched
 }
+
+// patience is how long a response may take at least before its request's context is watched,
+// and half of how long it may take at most.
+//
+// To watch a context and to set deadlines of its own for each request costs more than to
+// parse the response. Most responses arrive within milliseconds, so that the watch is for
+// nothing. So a read of the raw connection first ends after one to two times the patience,
+// by a deadline that many requests share. Only then the context is watched, and the deadline
+// becomes that of the request. The trade-off: a request that ends early keeps its connection
+// for up to twice the patience.
+const patience = 25 * time.Millisecond
 
 func newConn(raw net.Conn, host string) *conn {
 	c := &conn{raw: raw, host: host, check: newLiveness(raw)}
 	c.close = func() { _ = raw.Close() } // nothing can be done about its error
-	c.reader, c.writer = bufio.NewReader(c), bufio.NewWriter(raw)
+	c.reader, c.writer = bufio.NewReader(c), bufio.NewWriter(c)
 	return c
+}
+
+// begin prepares the connection for a request, the header of whose response may take the
+// given time.
+func (c *conn) begin(r *http.Request, within time.Duration) {
+	now := time.Now()
+	c.request, c.sent, c.end = r, 0, now.Add(within)
+	if c.next.Sub(now) < patience || c.next.After(c.end) {
+		c.next = now.Add(min(2*patience, within))
+		_ = c.raw.SetReadDeadline(c.next) // fails on a closed connection, as the read does
+	}
 }
 
 // alive reports whether the server has neither closed the idle connection nor sent
@@ -38,10 +67,33 @@ func newConn(raw net.Conn, host string) *conn {
 // that of another client.
 func (c *conn) alive() bool { return c.reader.Buffered() == 0 && c.check.silent() }
 
-// timeout bounds reading until the buffer has to be filled for the body.
-func (c *conn) timeout(d time.Duration) {
-	_ = c.raw.SetReadDeadline(time.Now().Add(d)) // fails on a closed connection, as the read does
-	c.timed = true
+// watch closes the connection when the context of the request ends, and gives reads the
+// deadline of the request.
+func (c *conn) watch() {
+	if c.stop != nil {
+		return
+	}
+	c.stop = context.AfterFunc(c.request.Context(), c.close)
+	c.next = time.Time{}
+	_ = c.raw.SetReadDeadline(c.end) // fails on a closed connection, as the read does
+}
+
+// unwatch reports false if the context has ended and closes the connection.
+func (c *conn) unwatch() bool {
+	stop := c.stop
+	c.stop, c.request = nil, nil
+	return stop == nil || stop()
+}
+
+// unbound lets the rest of a body take any time.
+func (c *conn) unbound() {
+	if c.end.IsZero() {
+		return
+	}
+	c.end = time.Time{}
+	if c.stop != nil {
+		_ = c.raw.SetReadDeadline(c.end) // fails on a closed connection, as the read does
+	}
 }
 
 // errTooLong is not seen by callers: receive replaces it.
@@ -53,16 +105,22 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, errTooLong
 	}
 	n, err := c.raw.Read(p[:min(int64(len(p)), c.left)])
+	if n == 0 && c.stop == nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.watch()
+		n, err = c.raw.Read(p[:min(int64(len(p)), c.left)])
+	}
 	c.left -= int64(n)
 	return n, err
 }
 
-// unbound lets the rest of a body take any time.
-func (c *conn) unbound() {
-	if c.timed {
-		_ = c.raw.SetReadDeadline(time.Time{}) // fails on a closed connection, as the read does
-		c.timed = false
+// Write empties the buffer of the writer. The server has read all earlier requests, so the
+// first part fits into what the system buffers. Later parts may have to wait.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.sent > 0 {
+		c.watch()
 	}
+	c.sent += len(p)
+	return c.raw.Write(p)
 }
 
 // body is the body of a response. Its end gives the connection back to the pool.
@@ -71,8 +129,7 @@ type body struct {
 	conn    *conn
 	pool    *pool
 	request *http.Request
-	stop    func() bool // ends the watch of the request's context
-	keep    bool        // the server keeps the connection
+	keep    bool // the server keeps the connection
 	chunked bool
 	begun   bool // Read was called
 	ended   bool
@@ -146,7 +203,7 @@ func (b *body) end(whole bool) {
 	}
 	b.ended = true
 	c := b.conn
-	if b.stop() && whole && b.keep && c.reader.Buffered() == 0 {
+	if c.unwatch() && whole && b.keep && c.reader.Buffered() == 0 {
 		b.pool.put(c)
 		return
 	}

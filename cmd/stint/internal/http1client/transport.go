@@ -16,7 +16,7 @@
 //     before the first byte of the response, and then once, over a new connection.
 //     http.Transport tries one idle connection after the other: a request at which the
 //     server breaks off would be sent as often as there are idle connections.
-//   - The end of the request's context closes its connection.
+//   - The end of the request's context closes its connection, at most 50 ms later.
 package http1client
 
 import (
@@ -67,6 +67,9 @@ func (e *DialError) Unwrap() error { return e.Err }
 // RoundTrip implements [http.RoundTripper] for requests that [Supports] accepts.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for again := false; ; again = true {
+		if r.Context().Err() != nil {
+			return nil, context.Cause(r.Context())
+		}
 		c, err := t.connection(r, again)
 		if err != nil {
 			return nil, &DialError{err}
@@ -92,6 +95,7 @@ func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
 		if c == nil {
 			break
 		}
+		c.begin(r, t.options.ResponseHeaderTimeout)
 		if c.alive() {
 			c.reused = true
 			return c, nil
@@ -106,7 +110,9 @@ func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(raw, host), nil
+	c := newConn(raw, host)
+	c.begin(r, t.options.ResponseHeaderTimeout)
+	return c, nil
 }
 
 // noResponseError is the error of a connection that ended before the first byte of a
@@ -121,15 +127,14 @@ func (e *noResponseError) Unwrap() error { return e.cause }
 // send sends the request and reads the header of its response. An error closes the
 // connection.
 func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
-	stop := context.AfterFunc(r.Context(), c.close)
 	c.write(r)
 	res, err := t.receive(c, r)
 	if err != nil {
-		stop()
+		c.unwatch()
 		c.close()
 		return nil, err
 	}
-	b := &body{inner: res.Body, conn: c, pool: &t.idle, request: r, stop: stop, keep: !res.Close, chunked: len(res.TransferEncoding) > 0}
+	b := &body{inner: res.Body, conn: c, pool: &t.idle, request: r, keep: !res.Close, chunked: len(res.TransferEncoding) > 0}
 	if res.Body == http.NoBody {
 		b.end(true)
 	} else {
@@ -141,7 +146,6 @@ func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
 // receive reads the header of the final response.
 func (t *Transport) receive(c *conn, r *http.Request) (*http.Response, error) {
 	c.left = t.options.MaxResponseHeader
-	c.timeout(t.options.ResponseHeaderTimeout)
 	if _, err := c.reader.Peek(1); err != nil {
 		if isTimeout(err) {
 			return nil, err

@@ -104,6 +104,33 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
+// The deadline that the requests of a connection share may pass while it is idle, or in
+// the middle of a response.
+func TestConnectionIsUsedAfterItsSharedDeadline(t *testing.T) {
+	url, connections := script(t, func(_ int64, c net.Conn, next func() bool) {
+		for next() {
+			_, _ = io.WriteString(c, okResponse[:len(okResponse)-1])
+			time.Sleep(3 * patience)
+			_, _ = io.WriteString(c, okResponse[len(okResponse)-1:])
+		}
+	})
+	tr := newDialing(t)
+	for range 3 {
+		if body := mustGet(t, tr, url); body != "ok" {
+			t.Errorf("got %q", body)
+		}
+		c := tr.idle.get(url[len("http://") : len(url)-1])
+		c.next = time.Now().Add(-time.Second)
+		if err := c.raw.SetReadDeadline(c.next); err != nil {
+			t.Fatal(err)
+		}
+		tr.idle.put(c)
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
 // TestConnectionThatTheServerClosedIsNotUsed waits for the close by the test server itself,
 // so that the client can know of it.
 func TestConnectionThatTheServerClosedIsNotUsed(t *testing.T) {
@@ -306,6 +333,21 @@ func TestFailedDialIsToldApart(t *testing.T) {
 	_, err := get(t.Context(), t, tr, "http://server/")
 	if d := new(DialError); !errors.As(err, &d) || !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestEndOfTheContextEndsARequestThatTheServerDoesNotRead(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	url, _ := script(t, func(int64, net.Conn, func() bool) { cancel(); <-ended })
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Large", strings.Repeat("x", 64<<20))
+	_, err = newDialing(t).RoundTrip(r)
+	if close(ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
