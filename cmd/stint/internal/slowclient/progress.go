@@ -52,8 +52,12 @@ type timedConn struct {
 	conn
 
 	timeout time.Duration
-	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch; 0 if the caller has set its own
-	setting sync.Mutex   // makes the deadline and until change together
+	until   atomic.Int64 // the deadline of writes, in nanoseconds since the Unix epoch; 0 if the caller has set its own
+	setting sync.Mutex   // makes a deadline and the field that describes it change together
+
+	// Deadlines of reads, zero if there is none; guarded by setting. The one that is in
+	// force is never later than the one that the caller wants.
+	wanted, inForce time.Time
 }
 
 // Write implements [net.Conn].
@@ -79,6 +83,42 @@ func (c *timedConn) extend(now time.Time) error {
 	return c.Conn.SetWriteDeadline(until)
 }
 
+// Read implements [net.Conn].
+func (c *timedConn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.readsOn() {
+			return n, err
+		}
+	}
+}
+
+// readsOn reports whether reading may go on after a deadline, because the caller wants a
+// later one, which it puts in force.
+func (c *timedConn) readsOn() bool {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	if c.wanted.Equal(c.inForce) || !c.wanted.IsZero() && !time.Now().Before(c.wanted) {
+		return false
+	}
+	c.inForce = c.wanted
+	return c.Conn.SetReadDeadline(c.inForce) == nil
+}
+
+// SetReadDeadline implements [net.Conn]. net/http sets up to six deadlines for each request.
+// To set them all costs more than to let a read go on that an earlier deadline has ended: so
+// the deadline in force changes only if the new one is earlier.
+func (c *timedConn) SetReadDeadline(t time.Time) error {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	c.wanted = t
+	if !c.inForce.IsZero() && (t.IsZero() || !t.Before(c.inForce)) {
+		return nil
+	}
+	c.inForce = t
+	return c.Conn.SetReadDeadline(t)
+}
+
 // SetDeadline calls SetReadDeadline and SetWriteDeadline.
 func (c *timedConn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
@@ -92,6 +132,9 @@ func (c *timedConn) SetDeadline(t time.Time) error {
 // is under way block forever.
 func (c *timedConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
+		if c.until.Load() != 0 {
+			return nil // it is in force; net/http calls this after each request
+		}
 		return c.extend(time.Now())
 	}
 	c.setting.Lock()
