@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/stintdev/stint/cmd/stint/internal/peek"
 )
 
 // Supports reports whether the transport can send the request: a GET, HEAD, OPTIONS or
@@ -16,7 +18,7 @@ func Supports(r *http.Request) bool {
 	default:
 		return false
 	}
-	if !haveLiveness || r.Body != nil && r.Body != http.NoBody || r.ContentLength != 0 || len(r.TransferEncoding) > 0 ||
+	if !peek.Supported || r.Body != nil && r.Body != http.NoBody || r.ContentLength != 0 || len(r.TransferEncoding) > 0 ||
 		len(r.Trailer) > 0 || r.Close || r.URL.Scheme != "http" || !isPlainHost(hostOf(r)) {
 		return false
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/peek"
 )
 
 // script serves connections by a function that gets the number of the connection, from 1,
@@ -51,7 +53,7 @@ const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 func newDialing(t *testing.T) *Transport {
 	t.Helper()
-	if !haveLiveness {
+	if !peek.Supported {
 		t.Skip("idle connections cannot be checked on this system")
 	}
 	o := newTestTransport(new(net.Dialer).DialContext).options

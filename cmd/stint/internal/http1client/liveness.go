@@ -1,19 +1,16 @@
-//go:build unix
-
 package http1client
 
 import (
 	"net"
 	"syscall"
-)
 
-// haveLiveness is false where an idle connection cannot be checked without waiting.
-const haveLiveness = true
+	"github.com/stintdev/stint/cmd/stint/internal/peek"
+)
 
 // liveness checks a connection without waiting and without consuming what has arrived.
 type liveness struct {
 	raw   syscall.RawConn
-	peek  func(fd uintptr) bool
+	peek  func(socket uintptr) bool
 	found *bool
 }
 
@@ -27,10 +24,8 @@ func newLiveness(c net.Conn) liveness {
 		return liveness{}
 	}
 	silent := new(bool)
-	return liveness{raw, func(fd uintptr) bool {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		*silent = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	return liveness{raw, func(socket uintptr) bool {
+		*silent = peek.At(socket) == peek.Silent
 		return true
 	}, silent}
 }

@@ -1,0 +1,11 @@
+package peek
+
+// State is the state of a connection.
+type State uint8
+
+// The states.
+const (
+	Silent   State = iota // nothing has arrived
+	Readable              // something has arrived
+	Ended                 // the peer has closed the connection, or it is broken
+)
