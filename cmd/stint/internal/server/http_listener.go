@@ -90,6 +90,7 @@ func (h *httpListener) serve(l net.Listener) error {
 	}
 	if h.WriteTimeout == 0 {
 		l = slowclient.Connections(h.stream, l)
+		h.ConnContext = slowclient.ConnContext(h.ConnContext)
 	}
 	if h.room != nil {
 		l = h.room.Listener(l)

@@ -23,6 +23,9 @@
 //	goes on after denial upon denial                [Denials]
 //	connects again and again, or too often          [Addresses]
 //
+// A client that leaves while its request is served is no burden once that is noticed, which
+// [ConnContext] does at less cost than net/http.
+//
 // The bound: with a timeout T, a client without progress holds a resource for at most
 // about 1.5 T, or T and a scan interval. A client that makes the least progress that
 // counts can hold what it uses for longer: time bounds what a silent client costs, and

@@ -58,6 +58,8 @@ type timedConn struct {
 	// Deadlines of reads, zero if there is none; guarded by setting. The one that is in
 	// force is never later than the one that the caller wants.
 	wanted, inForce time.Time
+
+	departure departure
 }
 
 // Write implements [net.Conn].
@@ -85,6 +87,9 @@ func (c *timedConn) extend(now time.Time) error {
 
 // Read implements [net.Conn].
 func (c *timedConn) Read(p []byte) (int, error) {
+	if !c.reads(p) {
+		return 0, nil
+	}
 	for {
 		n, err := c.Conn.Read(p)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.readsOn() {
