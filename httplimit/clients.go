@@ -85,6 +85,9 @@ func (c *Clients) validate() error {
 }
 
 func peerOf(r *http.Request) netip.Addr {
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil { // as net/http writes it
+		return peer.Addr().Unmap().WithZone("")
+	}
 	peer, _ := parseHop(r.RemoteAddr)
 	return peer
 }

@@ -107,6 +107,10 @@ func (x *exchange) answerEarly() {
 // trailers at the end of the body, after the request was copied, so they are copied again
 // then.
 func (g *Gateway) passTrailers(p *httputil.ProxyRequest) {
+	if len(p.In.Trailer) == 0 {
+		p.Out.Trailer = nil
+		return
+	}
 	p.Out.Trailer = g.announced(p.In.Trailer)
 	if p.Out.Body != nil && len(p.Out.Trailer) > 0 {
 		p.Out.ContentLength = -1 // HTTP/1.1 allows trailers only after a chunked body

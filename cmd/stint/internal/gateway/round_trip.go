@@ -114,7 +114,7 @@ func (a *attempt) send(r *http.Request, u *upstream) (*http.Response, error) {
 		return t.RoundTrip(out.WithContext(httptrace.WithClientTrace(r.Context(), a.trace(exchangeOf(r)))))
 	}
 	res, err := t.RoundTrip(out)
-	failed := errors.As(err, new(*http1client.DialError))
+	failed := err != nil && errors.As(err, new(*http1client.DialError))
 	a.dialFailed.Store(failed)
 	a.reached.Store(!failed && !errors.Is(err, deadline.ErrRefused))
 	return res, err
