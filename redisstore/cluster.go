@@ -23,6 +23,8 @@ type slotMap struct {
 	entry  atomic.Pointer[node]        // the node for slots without a known owner
 	stale  atomic.Bool                 // the map may be out of date
 
+	adopting sync.Mutex // held while a map replaces another
+
 	mu struct {
 		sync.Mutex
 
@@ -145,6 +147,8 @@ func (m *slotMap) learn(ctx context.Context, n *node) bool {
 
 // adopt replaces the map by the shards, and closes the nodes that own no slot.
 func (m *slotMap) adopt(shards []shard) {
+	m.adopting.Lock()
+	defer m.adopting.Unlock()
 	var owners [slots]*node
 	masters := map[*node]bool{}
 	for _, s := range shards {
