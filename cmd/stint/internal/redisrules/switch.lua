@@ -9,6 +9,9 @@
 --
 -- Returns the new value of the key, or an empty string if the newest record is another one.
 local newest = redis.call('GET', KEYS[1])
+if redis.call('PTTL', KEYS[1]) == 0 then -- its last millisecond: readers count it as ended
+  newest = false
+end
 if ARGV[2] ~= '' and (not newest or string.match(newest, '^%S+') ~= ARGV[2]) then
   return ''
 end
