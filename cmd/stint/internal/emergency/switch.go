@@ -71,10 +71,11 @@ func New(o Options) *Switch {
 	return s
 }
 
-// Start reads the source once and puts the state in force. Without an answer the node obeys
-// what its file has.
-func (s *Switch) Start(ctx context.Context) {
-	if s.Source != nil {
+// Start puts the state in force. If ask is set, it reads the source before; without an answer
+// the node obeys what its file has. A caller that knows that the source does not answer
+// saves the wait, and Run asks within a second.
+func (s *Switch) Start(ctx context.Context, ask bool) {
+	if s.Source != nil && ask {
 		s.poll(ctx)
 	}
 	s.mu.Lock()

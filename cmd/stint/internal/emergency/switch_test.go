@@ -80,7 +80,7 @@ func startNode(t *testing.T, source Source, file string) *node {
 		Source: source, File: file, Logger: slog.New(slog.NewTextHandler(n.logs, nil)),
 		Use: func(s *State) error { n.inForce = s; return nil },
 	})
-	n.Start(t.Context())
+	n.Start(t.Context(), true)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { n.Run(ctx) })

@@ -129,6 +129,13 @@ func (m *Manager) Up() bool {
 	return m.checks.failed == 0 || !m.Local && m.checks.failed < downAfter
 }
 
+// Answered reports whether the source answered the last call.
+func (m *Manager) Answered() bool {
+	m.checks.Lock()
+	defer m.checks.Unlock()
+	return m.checks.failed == 0
+}
+
 // Stale reports whether this node started from its local copy and the source
 // has not yet confirmed that there is no newer version.
 func (m *Manager) Stale() bool { return m.copied.Load() }
