@@ -130,7 +130,7 @@ fuzz: ## run every fuzz target; make fuzz FUZZTIME=1m
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## compare the memory and Redis stores with other limiters, and check the bars; make bench ARGS="-only hot"
+bench: build ## compare the memory and Redis stores with other limiters, and check the bars; make bench ARGS="-only hot"
 	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: bench-server
