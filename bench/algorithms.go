@@ -105,8 +105,8 @@ func (s *redisServer) raceAlgorithms(o options, c calling, keys []string, out io
 	return table.Flush()
 }
 
-// closedLoad describes the load of a number of callers, each of whom waits for an answer
-// before it asks again. The promised p99 is that of a check, so it is judged where no check
+// closedLoad describes the load of a number of callers. A caller waits for the answer to a
+// check before it sends the next. The promised p99 is that of a check, so it is judged where no check
 // waits for another: with one caller. Many callers keep the client's CPU busy all the time,
 // and their p99 is mostly the wait for it.
 func closedLoad(callers, keys int) string {

@@ -2,7 +2,7 @@
 
 package peek
 
-// Supported is false where connections cannot be looked at.
+// Supported reports whether this system has At.
 const Supported = false
 
 // At must not be called on this system.

@@ -1,13 +1,10 @@
 //go:build unix
 
-// Package peek looks at a connection without consuming what has arrived. It is a package of
-// its own because the client of the gateway and its listener both need it, and other systems
-// than Unix do not have it.
 package peek
 
 import "syscall"
 
-// Supported is false where connections cannot be looked at.
+// Supported reports whether this system has At.
 const Supported = true
 
 // At returns the state of the socket, without waiting.

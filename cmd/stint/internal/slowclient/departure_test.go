@@ -17,7 +17,7 @@ import (
 func watched(t *testing.T, handler http.HandlerFunc) net.Conn {
 	t.Helper()
 	if !peek.Supported {
-		t.Skip("connections cannot be looked at on this system")
+		t.Skip("this system cannot peek at connections")
 	}
 	s := httptest.NewUnstartedServer(handler)
 	s.Listener = Connections(time.Minute, NewAddresses(AddressOptions{}).Listener(s.Listener))

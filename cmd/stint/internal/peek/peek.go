@@ -1,3 +1,5 @@
+// Package peek reads the state of a connection without consuming the bytes that have
+// arrived. The gateway's client and its listener both use it. Only Unix systems support it.
 package peek
 
 // State is the state of a connection.
