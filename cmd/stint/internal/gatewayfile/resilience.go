@@ -6,29 +6,30 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/cmd/stint/internal/yamlfile"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
 // duration, positive and share return the field that reads a value of that form into a
 // member of T.
-func duration[T any](key string, member func(*T) *time.Duration) field[T] {
-	return func(r *reader, n *yaml.Node, into *T) { *member(into) = r.duration(n, key) }
+func duration[T any](key string, member func(*T) *time.Duration) yamlfile.Field[T] {
+	return func(r *yamlfile.Reader, n *yaml.Node, into *T) { *member(into) = r.Duration(n, key) }
 }
 
-func positive[T any](key string, member func(*T) *int) field[T] {
-	return func(r *reader, n *yaml.Node, into *T) { *member(into) = r.positive(n, key) }
+func positive[T any](key string, member func(*T) *int) yamlfile.Field[T] {
+	return func(r *yamlfile.Reader, n *yaml.Node, into *T) { *member(into) = r.Positive(n, key) }
 }
 
-func share[T any](key string, member func(*T) *float64) field[T] {
-	return func(r *reader, n *yaml.Node, into *T) { *member(into) = r.share(n, key) }
+func share[T any](key string, member func(*T) *float64) yamlfile.Field[T] {
+	return func(r *yamlfile.Reader, n *yaml.Node, into *T) { *member(into) = r.Share(n, key) }
 }
 
-func readTimeouts(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
+func readTimeouts(r *yamlfile.Reader, n *yaml.Node, g *gateway.GroupOptions) {
 	type group = gateway.GroupOptions
-	readFields(r, n, "timeouts", map[string]field[group]{
-		"connect": func(r *reader, n *yaml.Node, g *group) {
-			g.DialTimeout = r.duration(n, "connect")
+	yamlfile.Fields(r, n, "timeouts", map[string]yamlfile.Field[group]{
+		"connect": func(r *yamlfile.Reader, n *yaml.Node, g *group) {
+			g.DialTimeout = r.Duration(n, "connect")
 			g.TLSHandshakeTimeout = g.DialTimeout
 		},
 		"header": duration("header", func(g *group) *time.Duration { return &g.ResponseHeaderTimeout }),
@@ -37,10 +38,10 @@ func readTimeouts(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
 	}, g)
 }
 
-func readBreaker(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
+func readBreaker(r *yamlfile.Reader, n *yaml.Node, g *gateway.GroupOptions) {
 	type options = breaker.Options
 	g.Breaker = &options{}
-	readFields(r, n, "breaker", map[string]field[options]{
+	yamlfile.Fields(r, n, "breaker", map[string]yamlfile.Field[options]{
 		"failure_ratio": share("failure_ratio", func(o *options) *float64 { return &o.FailureRatio }),
 		"minimum_calls": positive("minimum_calls", func(o *options) *int { return &o.MinimumCalls }),
 		"window":        duration("window", func(o *options) *time.Duration { return &o.Window }),
@@ -49,10 +50,10 @@ func readBreaker(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
 	}, g.Breaker)
 }
 
-func readEjection(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
+func readEjection(r *yamlfile.Reader, n *yaml.Node, g *gateway.GroupOptions) {
 	type options = gateway.EjectionOptions
 	g.Ejection = &options{}
-	readFields(r, n, "ejection", map[string]field[options]{
+	yamlfile.Fields(r, n, "ejection", map[string]yamlfile.Field[options]{
 		"failures":  positive("failures", func(o *options) *int { return &o.Failures }),
 		"for":       duration("for", func(o *options) *time.Duration { return &o.For }),
 		"max_for":   duration("max_for", func(o *options) *time.Duration { return &o.MaxFor }),
@@ -60,51 +61,51 @@ func readEjection(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
 	}, g.Ejection)
 }
 
-func readPanicBelow(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
+func readPanicBelow(r *yamlfile.Reader, n *yaml.Node, g *gateway.GroupOptions) {
 	if n.Value == "off" {
 		g.PanicBelow = -1
 		return
 	}
-	g.PanicBelow = r.share(n, "panic_below")
+	g.PanicBelow = r.Share(n, "panic_below")
 }
 
-func readBulkhead(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
+func readBulkhead(r *yamlfile.Reader, n *yaml.Node, g *gateway.GroupOptions) {
 	type options = bulkhead.Options
 	g.Bulkhead = &options{}
-	at := readFields(r, n, "bulkhead", map[string]field[options]{
+	at := yamlfile.Fields(r, n, "bulkhead", map[string]yamlfile.Field[options]{
 		"limit":    positive("limit", func(o *options) *int { return &o.Limit }),
 		"queue":    positive("queue", func(o *options) *int { return &o.Queue }),
 		"max_wait": duration("max_wait", func(o *options) *time.Duration { return &o.MaxWait }),
 	}, g.Bulkhead)
 	if at["limit"] == nil {
-		r.mistake(n, "bulkhead has no limit", "write limit: and how many requests may be in flight")
+		r.Mistake(n, "bulkhead has no limit", "write limit: and how many requests may be in flight")
 	}
 	if g.Bulkhead.Limit == 0 {
 		g.Bulkhead = nil // so that it is not reported again
 	}
 }
 
-func readRetry(r *reader, n *yaml.Node, g *gateway.GroupOptions) {
+func readRetry(r *yamlfile.Reader, n *yaml.Node, g *gateway.GroupOptions) {
 	type options = gateway.RetryOptions
 	g.Retry = &options{}
-	readFields(r, n, "retry", map[string]field[options]{
+	yamlfile.Fields(r, n, "retry", map[string]yamlfile.Field[options]{
 		"attempts": positive("attempts", func(o *options) *int { return &o.Attempts }),
 		"budget":   share("budget", func(o *options) *float64 { return &o.Budget }),
-		"on": func(r *reader, n *yaml.Node, o *options) {
-			r.items(n, "on", func(item *yaml.Node) { o.On = append(o.On, r.text(item, "on")) })
+		"on": func(r *yamlfile.Reader, n *yaml.Node, o *options) {
+			r.Items(n, "on", func(item *yaml.Node) { o.On = append(o.On, r.Text(item, "on")) })
 		},
 	}, g.Retry)
 }
 
-func readFallback(r *reader, n *yaml.Node, route *gateway.RouteOptions) {
+func readFallback(r *yamlfile.Reader, n *yaml.Node, route *gateway.RouteOptions) {
 	type options = gateway.FallbackOptions
 	route.Fallback = &options{}
-	readFields(r, n, "fallback", map[string]field[options]{
+	yamlfile.Fields(r, n, "fallback", map[string]yamlfile.Field[options]{
 		"status": positive("status", func(o *options) *int { return &o.Status }),
-		"body":   func(r *reader, n *yaml.Node, o *options) { o.Body = r.text(n, "body") },
-		"headers": func(r *reader, n *yaml.Node, o *options) {
+		"body":   func(r *yamlfile.Reader, n *yaml.Node, o *options) { o.Body = r.Text(n, "body") },
+		"headers": func(r *yamlfile.Reader, n *yaml.Node, o *options) {
 			o.Headers = map[string]string{}
-			r.pairs(n, "headers", func(key, value *yaml.Node) { o.Headers[key.Value] = r.text(value, key.Value) })
+			r.Pairs(n, "headers", func(key, value *yaml.Node) { o.Headers[key.Value] = r.Text(value, key.Value) })
 		},
 	}, route.Fallback)
 }

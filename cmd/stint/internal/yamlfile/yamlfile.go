@@ -1,7 +1,8 @@
-// Package yamlfile parses the YAML files of settings into nodes with positions.
+// Package yamlfile parses the YAML files of settings into nodes with positions, and reads
+// values from nodes.
 //
-// Use it where every mistake in a file must name its line. The readers of the nodes say
-// what their keys mean; this package knows only what is common to them.
+// Use it where every mistake in a file must name its line. A caller says which keys a
+// mapping has and what they mean; a [Reader] collects the mistakes.
 package yamlfile
 
 import (
