@@ -47,11 +47,23 @@ func (c *compiler) compileLimits(d *rawRule, r *Rule) {
 	}
 	for _, t := range tiers {
 		r.byTier = append(r.byTier, c.compilePlans(d, c.plan(d, t)))
+		r.sources = append(r.sources, sourceOf(own, t))
 	}
 	if !c.flawed {
 		c.checkApplies(d, r)
 	}
 	c.compileOverrides(d, r, tiers)
+}
+
+// sourceOf returns the place that provides the rate: the nearest that names one.
+func sourceOf(own bool, tier *numbers) string {
+	switch {
+	case own:
+		return "rule"
+	case tier.namesLimits() || tier.parameters().namesRate():
+		return "tier"
+	}
+	return "defaults"
 }
 
 // plan returns the limits of a rule for requests of a tier. tier may be nil.

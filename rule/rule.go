@@ -61,6 +61,7 @@ type Rule struct {
 	lists        lists
 	perTier      bool // limits depend on the request's tier
 	byTier       variants
+	sources      []string // of the rates in byTier, as in Explained.Source
 	overrides    []override
 	overriddenBy selector
 	temporaries  []override

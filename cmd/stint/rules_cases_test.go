@@ -57,3 +57,38 @@ func TestRulesAreTested(t *testing.T) {
 		t.Errorf("report: %+v (%v)\n%s", parsed, err, text)
 	}
 }
+
+func TestRulesAreExplained(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	rules := "deny: [192.0.2.9]\nrules:\n- {id: a, match: {path_prefix: /v1/}, by: [user], missing: skip, limit: 2, window: 60, override: {vip: {limit: 9}}}\n- {id: b, mode: shadow, deny_all: true}\n"
+	if err := os.WriteFile(path, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		attributes string
+		status     int
+		want       string
+		more       []string
+	}{
+		{`{"user":"vip","path":"/v1/x"}`, exitDone, "a (enforce): counts the request\n  path_prefix /v1/: holds, the request has /v1/x\n  key: vip (by user)\n  limit: token_bucket:1m 9 per 1m, capacity 9, from the override vip over the rule\nb (shadow): would deny: the rule denies everything\n", nil},
+		{`{"user":"u","path":"/v2"}`, exitDone, "a (enforce): does not match\n  path_prefix /v1/: does not hold, the request has /v2\n", nil},
+		{`{"path":"/v1/\u001b[2J"}`, exitDone, "the request has /v1/%1B%5B2J\n", nil},
+		{`{"ip":"192.0.2.9","path":"/v1/x"}`, exitDone, "denied: the request is on a deny list", nil},
+		{`{"path":"/v1/x"}`, exitDone, "a (enforce): does not count the request: the request has no user, and missing is skip\n", nil},
+		{`{"user":"u","path":"/v1/x"}`, exitDone, `"key":"u","by":["user"],"cost":5,"limits":["token_bucket:1m 2 per 1m, capacity 2"],"source":"rule"`, []string{"--json", "--cost", "5"}},
+		{`{"uzer":"u"}`, exitUsage, `attributes: no rule reads "uzer" (did you mean user?)`, nil},
+		{`{"user":1}`, exitUsage, "attributes: is not an object of texts", nil},
+		{`{"ip":"x"}`, exitUsage, `ip: "x" is not an address`, nil},
+		{``, exitUsage, "attributes: is missing", nil},
+		{`{}`, exitUsage, "cost: -1 is out of range", []string{"--cost", "-1"}},
+	} {
+		got := command(t, nil, append([]string{"rules", "explain", "--rules", path, "--attributes", c.attributes}, c.more...)...)
+		if got.status != c.status || !strings.Contains(got.out+got.errors, c.want) {
+			t.Errorf("%s: status %d, want %d with %q\n%s%s", c.attributes, got.status, c.status, c.want, got.out, got.errors)
+		}
+	}
+	if got := command(t, nil, "rules", "explain", "--attributes", "{}"); got.status != exitUsage || !strings.Contains(got.errors, "rules: is missing") {
+		t.Errorf("status %d\n%s", got.status, got.errors)
+	}
+}

@@ -170,15 +170,24 @@ func readCost(r *yamlfile.Reader, n *yaml.Node, s *series) {
 // no rule reads, because such a test would pass whatever the attribute is.
 func (c *caseReader) readAttributes(r *yamlfile.Reader, n *yaml.Node, s *series) {
 	s.attributes = rule.Map{}
-	known := append([]string{"api_key", "ip", "method", "path", "host", "tier"}, c.set.Attributes()...)
 	r.Pairs(n, "attributes", func(key, value *yaml.Node) {
 		name := rule.AttributeName(key.Value)
-		if !strings.HasPrefix(name, "header:") && !slices.Contains(known, name) {
-			r.Mistake(key, fmt.Sprintf("no rule reads the attribute %.40q", name), yamlfile.Nearest(name, known))
+		if mend := UnreadAttribute(c.set, name); mend != "" {
+			r.Mistake(key, fmt.Sprintf("no rule reads the attribute %.40q", name), mend)
 			return
 		}
 		s.attributes[name] = r.Text(value, name)
 	})
+}
+
+// UnreadAttribute returns how to correct the name of an attribute that no HTTP request has
+// and no rule of the set reads, or "" for other names.
+func UnreadAttribute(set *rule.Set, name string) (mend string) {
+	known := append([]string{"api_key", "ip", "method", "path", "host", "tier"}, set.Attributes()...)
+	if strings.HasPrefix(name, "header:") || slices.Contains(known, name) {
+		return ""
+	}
+	return yamlfile.Nearest(name, known)
 }
 
 var decisions = []string{"deny", "allow"}
