@@ -16,7 +16,7 @@ func (s *Store) degradeClaim(c stint.Claim, o outcome) (stint.Decision, error) {
 	case stint.FailLocal, stint.FailLastKnown:
 		return s.takeLocal(c, o.shard)
 	}
-	return s.allowed(&c), nil
+	return s.allowed(&c, o.shard), nil
 }
 
 // degrade decides a part of a group without the store. charge is false for a shadow
@@ -35,7 +35,7 @@ func (gc *groupCall) degrade(o *outcome, out []stint.Decision, charge, dry bool)
 	case decidesLocally(policy) && (charge || dry):
 		return gc.takeLocal(o.claims, out, o.shard, dry)
 	default:
-		gc.guard.allow(o.claims, out)
+		gc.guard.allow(o.claims, out, o.shard)
 	}
 	return nil
 }
@@ -69,8 +69,8 @@ func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 
 // allowed returns the decision of an open claim. It shows the limit as unused, because
 // the usage is unknown.
-func (s *Store) allowed(c *stint.Claim) stint.Decision {
-	s.degraded.open.Add(1)
+func (s *Store) allowed(c *stint.Claim, sh *shard) stint.Decision {
+	s.degradedOf(sh).open.Add(1)
 	return s.unused(c)
 }
 
@@ -81,13 +81,13 @@ func (s *Store) unused(c *stint.Claim) stint.Decision {
 
 // denied returns the decision of a closed claim.
 func (s *Store) denied(c *stint.Claim, sh *shard) stint.Decision {
-	s.degraded.closed.Add(1)
+	s.degradedOf(sh).closed.Add(1)
 	return stint.Decision{Degraded: true, Unavailable: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.now()}
 }
 
-func (s *Store) allow(claims []stint.Claim, out []stint.Decision) {
+func (s *Store) allow(claims []stint.Claim, out []stint.Decision, sh *shard) {
 	for i := range claims {
-		out[i] = s.allowed(&claims[i])
+		out[i] = s.allowed(&claims[i], sh)
 	}
 }
 

@@ -203,7 +203,7 @@ func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 		return s.takeLocal(c, sh)
 	}
 	d.Degraded = true
-	s.degraded.countLocal(c.Policy.OnFailure)
+	s.degradedOf(sh).countLocal(c.Policy.OnFailure)
 	return d, err
 }
 
@@ -242,7 +242,7 @@ func (gc *groupCall) takeLocal(claims []stint.Claim, out []stint.Decision, sh *s
 		}
 		out[i] = in.out[in.of[i]]
 		out[i].Degraded = true
-		gc.guard.degraded.countLocal(claims[i].Policy.OnFailure)
+		gc.guard.degradedOf(sh).countLocal(claims[i].Policy.OnFailure)
 	}
 	return nil
 }

@@ -18,12 +18,13 @@ import (
 
 // shard is one server of the store, or the replicas of one server.
 type shard struct {
-	name    string
-	breaker *breaker.Breaker
-	opened  atomic.Uint64         // how often the breaker opened
-	refused atomic.Uint64         // calls that the breaker refused
-	failure atomic.Pointer[error] // the last error that counted as a failure
-	slow    slowCalls
+	name     string
+	breaker  *breaker.Breaker
+	opened   atomic.Uint64         // how often the breaker opened
+	refused  atomic.Uint64         // calls that the breaker refused
+	failure  atomic.Pointer[error] // the last error that counted as a failure
+	slow     slowCalls
+	degraded degradedCounts
 
 	// replicas has the breaker for the calls to this server that wait for
 	// replicas. Slow or missing replicas are no fault of the server, and must

@@ -13,9 +13,19 @@ type Stats struct {
 	// Shards lists the servers that claims have used, by name. A server's
 	// replicas follow it once a call has waited for them.
 	Shards []ShardStats
-	// Open, Closed, Local and LastKnown count the claims decided without the
-	// store: allowed, denied, and decided in memory under FailLocal and FailLastKnown.
-	Open, Closed, Local, LastKnown uint64
+	// Degraded counts the claims decided without the store, those of all shards together.
+	Degraded
+}
+
+// Degraded counts claims decided without the store: allowed, denied, and decided in memory
+// under FailLocal and FailLastKnown.
+type Degraded struct{ Open, Closed, Local, LastKnown uint64 }
+
+func (d *Degraded) add(n Degraded) {
+	d.Open += n.Open
+	d.Closed += n.Closed
+	d.Local += n.Local
+	d.LastKnown += n.LastKnown
 }
 
 // ShardStats describes one server, or the replicas of one server.
@@ -30,10 +40,27 @@ type ShardStats struct {
 	Opened   uint64         // how often the breaker opened
 	Refused  uint64         // calls that the breaker refused
 	Calls    breaker.Counts // calls in the breaker's window
+	// Degraded counts the claims that were decided without the store because this
+	// server failed. A group with keys on several servers counts for one of those that
+	// failed.
+	Degraded Degraded
 }
 
 // degradedCounts count claims that were decided without the store.
 type degradedCounts struct{ open, closed, local, lastKnown atomic.Uint64 }
+
+// degradedOf returns the counts of a shard. Claims without a shard, which are invalid,
+// count for the store as a whole.
+func (s *Store) degradedOf(sh *shard) *degradedCounts {
+	if sh == nil {
+		return &s.degraded
+	}
+	return &sh.degraded
+}
+
+func (n *degradedCounts) read() Degraded {
+	return Degraded{Open: n.open.Load(), Closed: n.closed.Load(), Local: n.local.Load(), LastKnown: n.lastKnown.Load()}
+}
 
 // countLocal counts a claim with this policy that was decided in memory.
 func (n *degradedCounts) countLocal(f stint.OnFailure) {
@@ -49,15 +76,16 @@ func (s *Store) Stats() Stats {
 	if !s.made() {
 		return Stats{}
 	}
-	n := &s.degraded
-	stats := Stats{Open: n.open.Load(), Closed: n.closed.Load(), Local: n.local.Load(), LastKnown: n.lastKnown.Load()}
+	stats := Stats{Degraded: s.degraded.read()}
 	for _, sh := range s.shards.sorted() {
+		degraded := sh.degraded.read()
+		stats.add(degraded)
 		replicas := sh.server != nil
 		if replicas && !sh.used.Load() {
 			continue
 		}
 		stats.Shards = append(stats.Shards, ShardStats{
-			Name: sh.name, Replicas: replicas, State: sh.breaker.State(), Opened: sh.opened.Load(), Refused: sh.refused.Load(), Calls: sh.breaker.Counts(),
+			Name: sh.name, Replicas: replicas, State: sh.breaker.State(), Opened: sh.opened.Load(), Refused: sh.refused.Load(), Calls: sh.breaker.Counts(), Degraded: degraded,
 		})
 	}
 	return stats
