@@ -47,7 +47,7 @@ func (s *Store) Metrics() []storekit.Metric {
 		{Name: "lease_local", Help: "Claims decided without asking the store.", Label: "decision", Counter: true, Samples: []storekit.Sample{
 			{Label: "allow", Value: float64(t.Local)}, {Label: "deny", Value: float64(t.Denied)},
 		}},
-		{Name: "lease_tokens", Help: "Tokens that leases were granted, refunded, or left neither spent nor refunded (stranded).", Label: "what", Counter: true, Samples: []storekit.Sample{
+		{Name: "lease_tokens", Help: "Tokens that leases were granted, returned, or left neither spent nor returned (stranded).", Label: "kind", Counter: true, Samples: []storekit.Sample{
 			{Label: "granted", Value: float64(t.Granted)}, {Label: "returned", Value: float64(t.Returned)}, {Label: "stranded", Value: float64(t.Stranded)},
 		}},
 	}
