@@ -113,10 +113,36 @@ func TestClockSkewIsMeasured(t *testing.T) {
 		clock := func() time.Time { return time.Now().Add(-ahead) }
 		store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat, Clock: clock})
 		eventually(t, "it has been measured", func() bool { return store.Stats().Nodes > 0 })
-		if skew := store.Stats().ClockSkew; (skew - ahead).Abs() > time.Second {
-			t.Errorf("the store's clock is %v ahead; measured %v", ahead, skew)
+		clocks := store.Stats().Clocks
+		if len(clocks) != 1 || clocks[0].Shard != "" || (clocks[0].Skew-ahead).Abs() > time.Second || time.Since(clocks[0].Measured) > time.Minute {
+			t.Errorf("the store's clock is %v ahead; measured %+v", ahead, clocks)
 		}
 	}
+}
+
+// On a Cluster every server decides by its own clock, so each one is measured, again and
+// again; the time of the measurement of a server that has stopped stays.
+func TestClockOfEveryServerIsMeasured(t *testing.T) {
+	cluster := redistest.Cluster(t, 3, 0)
+	store := open(t, Options{Topology: Cluster, Addrs: cluster.Addrs(), Heartbeat: testBeat, Clock: func() time.Time { return time.Now().Add(-time.Hour) }})
+	var first []ClockStats
+	eventually(t, "every server has been measured", func() bool {
+		first = store.Stats().Clocks
+		return len(first) == 3
+	})
+	for _, c := range first {
+		if c.Shard == "" || (c.Skew-time.Hour).Abs() > time.Second {
+			t.Errorf("%+v, an hour ahead", c)
+		}
+	}
+	eventually(t, "each has been measured again", func() bool {
+		for i, c := range store.Stats().Clocks {
+			if !c.Measured.After(first[i].Measured) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func TestWarnsOfServerThatMayEvict(t *testing.T) {
@@ -161,7 +187,7 @@ func newWatchedClocks(own bool) *watched {
 // beat compares the clocks a second later, when the store's clock is ahead by skew.
 func (w *watched) beat(ahead, unsure time.Duration) {
 	w.steady += time.Second
-	w.clocks.compare(w.dialer, reading{store: 1e18 + w.steady + ahead, steady: w.steady, skew: ahead, unsure: unsure})
+	w.clocks.compare(w.dialer, "", reading{store: 1e18 + w.steady + ahead, steady: w.steady, skew: ahead, unsure: unsure})
 }
 
 // Each backward jump of the store's clock is logged.

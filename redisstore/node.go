@@ -22,6 +22,7 @@ type node struct {
 	cluster  *slotMap     // nil outside a Cluster
 	probed   atomic.Int64 // number at which the search for a probe key begins
 	batchers batchers
+	clocks   clocks
 
 	stopped atomic.Bool
 	gone    atomic.Bool          // the node has left the Cluster

@@ -142,9 +142,9 @@ type Stats struct {
 	// NoScript is how many calls found their script missing on the server and were
 	// sent again with the script's text.
 	NoScript uint64
-	// ClockSkew is how far the store's clock is ahead of this process's clock (or of
-	// Options.Clock). The last heartbeat measured it, to within half a round trip.
-	ClockSkew time.Duration
+	// Clocks has the clock of each server that has keys and has answered a heartbeat, by
+	// the name of its shard.
+	Clocks []ClockStats
 	// Nodes is how many nodes announce themselves in the store, including this one.
 	// It is 0 until the store is first reached.
 	Nodes int
@@ -160,6 +160,14 @@ type Stats struct {
 	Up bool
 }
 
+// ClockStats compares the clock of a server with this process's clock, or with
+// Options.Clock.
+type ClockStats struct {
+	Shard    string        // address of the server in a Cluster; "" in a store of one server
+	Skew     time.Duration // how far the server's clock is ahead, to within half a round trip
+	Measured time.Time     // when the last heartbeat measured it, by this process's clock
+}
+
 // Stats returns the store's current counters and gauges. It asks no server.
 func (s *Store) Stats() Stats {
 	if !s.made() {
@@ -167,16 +175,25 @@ func (s *Store) Stats() Stats {
 	}
 	t := s.topology
 	return Stats{
-		NoScript:  uint64(t.dialer.noScript.Load()),
-		ClockSkew: time.Duration(t.heartbeat.skew.Load()) * time.Microsecond,
-		Nodes:     int(t.heartbeat.nodes.Load()),
-		Up:        t.up(),
+		NoScript: uint64(t.dialer.noScript.Load()),
+		Clocks:   t.clockStats(),
+		Nodes:    int(t.heartbeat.nodes.Load()),
+		Up:       t.up(),
 
 		CallerBytes:    s.encoding.callers.bytes(),
 		CallersRefused: s.encoding.callers.refused.Load(),
 		OnceBytes:      s.encoding.records.bytes(),
 		OnceRefused:    s.encoding.records.refused.Load(),
 	}
+}
+
+func (t *topology) clockStats() (all []ClockStats) {
+	for _, n := range t.all() {
+		if last, ok := n.clocks.latest(); ok {
+			all = append(all, ClockStats{n.name, last.skew, last.at})
+		}
+	}
+	return all
 }
 
 // Metrics returns the numbers of Stats.
@@ -186,10 +203,16 @@ func (s *Store) Metrics() []storekit.Metric {
 	if t.Up {
 		up = 1
 	}
+	skew := storekit.Metric{Name: "clock_skew_seconds", Help: "How far the clock of a server of the store is ahead of this process's.", Label: "shard"}
+	measured := storekit.Metric{Name: "clock_skew_measured_timestamp_seconds", Help: "When that clock was last measured, in Unix seconds.", Label: "shard"}
+	for _, c := range t.Clocks {
+		skew.Samples = append(skew.Samples, storekit.Sample{Label: c.Shard, Value: c.Skew.Seconds()})
+		measured.Samples = append(measured.Samples, storekit.Sample{Label: c.Shard, Value: float64(c.Measured.UnixMilli()) / 1000})
+	}
 	return []storekit.Metric{
+		skew, measured,
 		storekit.Gauge("store_up", "1 while the store is connected to its servers.", up),
 		storekit.Counter("noscript", "Calls that found their script missing in the store.", t.NoScript),
-		storekit.Gauge("clock_skew_seconds", "How far the store's clock is ahead of this process's.", t.ClockSkew.Seconds()),
 		storekit.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
 		storekit.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
 		storekit.Gauge("once_bytes", "Upper bound on the bytes in the store for groups that may be repeated, of what this node wrote.", float64(t.OnceBytes)),

@@ -21,7 +21,7 @@ type topology struct {
 // newTopology connects to the servers in the background and watches them. Each new
 // connection loads the scripts on its server.
 func newTopology(o *Options, scripts ...*script) *topology {
-	d := &dialer{opts: o, scripts: append(scripts, probeScript, heartbeatScript), log: o.Logger}
+	d := &dialer{opts: o, scripts: append(scripts, probeScript, heartbeatScript, clockScript), log: o.Logger}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

@@ -65,7 +65,7 @@ func TestStintServerRequiresItsTokenOfNodes(t *testing.T) {
 			await(t, "the kind of error", func() (bool, string) {
 				check(t, p, "/open", "k")
 				text := p.metrics()
-				return strings.Contains(text, `stint_store_errors_total{kind="noauth"} `), text
+				return strings.Contains(text, `stint_store_errors_total{kind="noauth",shard=""} `), text
 			})
 			p.wait("the store accepts no checks yet")
 		}

@@ -27,8 +27,8 @@ func (f *serveFlags) config() (server.Config, error) {
 		HTTPTokenFile: f.httpTokenFile, EnvoyWithoutToken: f.envoyWithoutToken,
 		AdminTokenFile: f.adminTokenFile, AdminTokens: f.adminTokensFile,
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
-		HotKeyRate: f.hotKeyRate,
-		RefuseFor:  f.refuseFor, ConnectionsPerAddress: f.perAddress,
+		HotKeyRate: f.hotKeyRate, NativeHistograms: f.nativeHistograms,
+		RefuseFor: f.refuseFor, ConnectionsPerAddress: f.perAddress,
 	}
 	f.envoy.apply(&c)
 	for _, err := range []error{f.checkAddresses(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt(), f.checkAddressBounds()} {
@@ -55,7 +55,10 @@ func (f *serveFlags) config() (server.Config, error) {
 	if err := f.readGateway(&c); err != nil {
 		return c, err
 	}
-	c.MostDenied, err = parseShare("impact-limit", f.impactLimit)
+	if c.MostDenied, err = parseShare("impact-limit", f.impactLimit); err != nil {
+		return c, err
+	}
+	c.NearLimit, err = parseShare("near-limit", f.nearLimit)
 	return c, err
 }
 

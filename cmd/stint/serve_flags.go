@@ -46,6 +46,8 @@ type serveFlags struct {
 	maxRequestIDBytes                int64
 	httpTokenFile, adminTokenFile    string
 	adminTokensFile, impactLimit     string
+	nearLimit                        string
+	nativeHistograms                 bool
 	tlsCert, tlsKey, clientCA        string
 	logFormat, logLevel              string
 	hotKeyRate                       int64
@@ -112,6 +114,8 @@ func (f *serveFlags) defineOperation(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of log lines: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of log lines: debug, info, warn or error")
 	flags.Int64Var(&f.hotKeyRate, "hot-key-rate", defaultHotKeyRate, "report a key with this number of requests a second to this node, and apply hot_key of penalties to it; 0 watches for none")
+	flags.StringVar(&f.nearLimit, "near-limit", "20%", "count requests that leave less than this `SHARE` of a limit as near it, in the metrics; or off")
+	flags.BoolVar(&f.nativeHistograms, "native-histograms", false, "add native buckets to the histograms of /metrics, for scrapers that ask for protobuf")
 	flags.DurationVar(&f.drainDelay, "drain-delay", time.Second, "time to go on accepting connections after SIGTERM while /readyz answers 503, at most 8s")
 	flags.BoolVar(&f.profiling, "pprof", false, "serve profiles on --admin at /debug/pprof/")
 }

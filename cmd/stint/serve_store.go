@@ -38,7 +38,7 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	switch scheme := schemeOf(f.store); {
 	case f.store == memoryStore:
 		store := stint.NewMemory(f.memoryOptions(log))
-		c.Store, c.Stats = store, store.Stats
+		c.Store, c.Stats, c.MaxKeys = store, store.Stats, f.maxKeys
 		return func() error { return nil }, nil
 	case scheme == "stint://" || scheme == "stints://":
 		return f.openRemote(c, log)
@@ -89,12 +89,19 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	share(c, &sharedStore{Store: store, url: options, calls: calls, stats: func() metrics.SharedStats {
 		s := client.Stats()
 		return metrics.SharedStats{
-			Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
+			Up: s.Up, NoScript: s.NoScript, Clocks: clocks(s.Clocks), Nodes: s.Nodes,
 			Callers:    &metrics.BudgetStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
 			RequestIDs: &metrics.BudgetStats{Bytes: s.OnceBytes, Refused: s.OnceRefused},
 		}
 	}}, log)
 	return store.Close, nil
+}
+
+func clocks(all []redisstore.ClockStats) (stats []metrics.ClockStats) {
+	for _, c := range all {
+		stats = append(stats, metrics.ClockStats(c))
+	}
+	return stats
 }
 
 // openRemote opens another Stint server as the store.
@@ -200,7 +207,7 @@ func (f *serveFlags) layers(log *slog.Logger) (layered.Options, *metrics.StoreCa
 	if circuit.SlowAfter = f.storeSlow; f.storeSlow == 0 {
 		circuit.SlowRatio = 0
 	}
-	calls := metrics.NewStoreCalls()
+	calls := metrics.NewStoreCalls(f.nativeHistograms)
 	return layered.Options{
 		Guard:  guard.Options{Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Observer: calls, Local: f.openLocal},
 		Lease:  lease.Options{Time: time.Duration(f.leaseTime)},
@@ -237,7 +244,9 @@ func sharedStats(s metrics.SharedStats, guarded guard.Stats) metrics.SharedStats
 	for _, shard := range guarded.Shards {
 		open := shard.State != breaker.Closed
 		s.Up = s.Up && (!open || shard.Replicas)
-		s.Breakers = append(s.Breakers, metrics.BreakerStats{Shard: shard.Name, Open: open, Opens: shard.Opened})
+		s.Breakers = append(s.Breakers, metrics.BreakerStats{
+			Shard: shard.Name, Open: open, Opens: shard.Opened, Refused: shard.Refused, Degraded: metrics.DegradedStats(shard.Degraded),
+		})
 	}
 	return s
 }

@@ -249,7 +249,7 @@ func TestRulesDecideAChargeThatNoReplicaHas(t *testing.T) {
 	await(t, "the kind of error", func() (bool, string) {
 		check(t, p, "/open", "k") // the first check may have missed its deadline
 		text := p.metrics()
-		return strings.Contains(text, `stint_store_errors_total{kind="replicas"} `), text
+		return strings.Contains(text, `stint_store_errors_total{kind="replicas",shard=""} `), text
 	})
 	await(t, "the log of unconfirmed charges and of what failed open", func() (bool, string) {
 		log := strings.Join(p.logged(), "\n")
@@ -317,7 +317,7 @@ func TestPasswordIsReadFromAFileAndShownNowhere(t *testing.T) {
 			await(t, "the kind of error", func() (bool, string) {
 				check(t, p, "/open", "k")
 				text := p.metrics()
-				return strings.Contains(text, `stint_store_errors_total{kind="noauth"} `), text
+				return strings.Contains(text, `stint_store_errors_total{kind="noauth",shard=""} `), text
 			})
 		}
 		if log := strings.Join(p.logged(), "\n"); strings.Contains(log, password) || strings.Contains(log, "w@rd") {
@@ -343,7 +343,7 @@ func TestClockOfTheNodeCountsWhereAsked(t *testing.T) {
 	if _, answer := check(t, p, "/open", "k"); isDegraded(answer) {
 		t.Errorf("the first check is decided without the store: %s", answer)
 	}
-	p.awaitMetric("stint_clock_skew_seconds ")
+	p.awaitMetric("stint_clock_skew_seconds{")
 }
 
 func TestPasswordsOnTheCommandLineAreFound(t *testing.T) {

@@ -93,7 +93,7 @@ func TestDocumentedUserHasTheNeededRights(t *testing.T) {
 		post(t, p, "/v1/take", `{"key":"k","limit":`+limit+`,"cost":-1}`)
 	}
 	post(t, p, "/v1/take", `{"key":"k","limits":[`+strings.Join(replayLimits, ",")+`],"cost":0}`)
-	p.awaitMetric("stint_clock_skew_seconds ")
+	p.awaitMetric("stint_clock_skew_seconds{")
 	for _, line := range p.logged() {
 		if strings.Contains(line, "NOPERM") {
 			t.Error(line)

@@ -36,6 +36,7 @@ type Batch struct {
 	parts   int     // number of parts of the groups
 	errs    []error // by part of the groups; nil if none failed
 	failure error   // the first error of an answer that should be logged
+	trace   string
 }
 
 // item is one check or take. It has no pointers, so that End need not clear it.
@@ -235,14 +236,21 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 	if len(b.groups) > 0 {
 		b.errs, b.err = storekit.PartErrors(b.call(ctx), b.parts)
 	}
-	report := Report{Took: time.Since(started)}
+	report := Report{Took: time.Since(started), Trace: b.trace}
 	for i := range b.items {
 		switch it := &b.items[i]; it.kind {
+		case invalidItem:
+			report.EndedChecks[Invalid]++
 		case checkItem:
 			report.Checks++
+			if err := b.ErrorOf(i); err != nil {
+				report.EndedChecks[EndingOfError(err)]++
+			}
 		case takeItem:
 			report.Takes++
-			if b.takeError(it) == nil {
+			if err := b.takeError(it); err != nil {
+				report.Ended[EndingOfError(err)]++
+			} else {
 				claims := b.groups[it.at].Claims
 				decisions := part(b.decisions, it.decisions)
 				d := combine(claims, decisions, &b.combined)
@@ -268,12 +276,14 @@ func (b *Batch) call(ctx context.Context) (err error) {
 }
 
 // takeError returns why a take has no decision.
-func (b *Batch) takeError(it *item) error {
-	if b.errs != nil {
-		return b.errs[it.parts.from]
-	}
-	return b.err
-}
+func (b *Batch) takeError(it *item) error { return errorOfPart(b.err, b.errs, int(it.parts.from)) }
+
+// SetTrace sets the id of the trace that the request belongs to, for its report.
+func (b *Batch) SetTrace(id string) { b.trace = id }
+
+// Reject reports that the whole request, a take or not, is the caller's mistake. It is for
+// requests that are not decided.
+func (b *Batch) Reject(take bool) { b.decider.Reject(take) }
 
 // Answer is the answer to one item. It is valid until the next call of [Batch.Answer].
 type Answer struct {
@@ -373,5 +383,5 @@ func (b *Batch) End() {
 	clear(b.groups)
 	b.items, b.plans, b.invalid = b.items[:0], b.plans[:0], b.invalid[:0]
 	b.claims, b.groups, b.decisions = b.claims[:0], b.groups[:0], b.decisions[:0]
-	b.err, b.parts, b.errs, b.failure = nil, 0, nil, nil
+	b.err, b.parts, b.errs, b.failure, b.trace = nil, 0, nil, nil, ""
 }

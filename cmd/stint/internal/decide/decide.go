@@ -53,6 +53,7 @@ type Report struct {
 	Took   time.Duration // from the start of the request to its decisions
 	Checks int           // valid checks
 	Takes  int           // valid takes
+	Trace  string        // the id of the request's trace; empty without one
 
 	// Decisions on takes. A take whose group failed has none. A degraded decision counts
 	// only as degraded, under the failure policy that decided. A denied take whose limits
@@ -60,14 +61,55 @@ type Report struct {
 	Allowed, Denied int
 	Degraded        [stint.FailLastKnown + 1]int
 
+	// Ended counts the takes by how they ended, and EndedChecks the checks that have no
+	// outcome, and the items of which it is not known what they are.
+	Ended, EndedChecks [Endings]int
+
 	// Emergency counts the takes that the limit of the emergency joined, as a rule does:
 	// those that it denied, and those that all their limits admitted. Local are those that it
 	// decided without the store.
 	Emergency struct{ Allowed, Denied, Local int }
 }
 
+// Ending is how a check or a take ended, whichever rule or limit decided.
+type Ending uint8
+
+// The endings.
+const (
+	Allowed Ending = iota
+	Denied
+	DegradedAllowed // without the store
+	DegradedDenied
+	Failed  // no decision: the store failed
+	Invalid // the caller's mistake
+
+	Endings
+)
+
+// EndingOf returns how an item with a decision ended.
+func EndingOf(allowed, degraded bool) Ending {
+	switch {
+	case allowed && degraded:
+		return DegradedAllowed
+	case allowed:
+		return Allowed
+	case degraded:
+		return DegradedDenied
+	}
+	return Denied
+}
+
+// EndingOfError returns how an item ended that has no decision.
+func EndingOfError(err error) Ending {
+	if code := stint.CodeOf(err); code == stint.CodeInvalid || code == stint.CodeConflict {
+		return Invalid
+	}
+	return Failed
+}
+
 // count adds the decision on the claims of a take.
 func (r *Report) count(d *stint.Decision, claims []stint.Claim) {
+	r.Ended[EndingOf(d.Allowed, d.Degraded)]++
 	switch {
 	case d.Degraded:
 		if policy := failurePolicy(claims); d.Allowed || policy != stint.FailOpen {
@@ -129,7 +171,10 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 	for i := range groups {
 		g := &groups[i]
 		own := out[:len(g.Claims)]
-		if err == nil && (errs == nil || errs[part] == nil) && len(own) > 0 {
+		switch failed := errorOfPart(err, errs, part); {
+		case failed != nil:
+			report.Ended[EndingOfError(failed)]++
+		case len(own) > 0:
 			report.count(combine(g.Claims, own, &combined), g.Claims)
 		}
 		claims, parts := stint.Sizes(groups[i : i+1])
@@ -137,6 +182,25 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 	}
 	d.options.Observe(report)
 	return errs, err
+}
+
+// errorOfPart returns the error of a part of a call: that of the whole call, or its own.
+func errorOfPart(err error, errs []error, part int) error {
+	if errs != nil {
+		return errs[part]
+	}
+	return err
+}
+
+// Reject reports a check or a take that is the caller's mistake, and that no batch has.
+func (d *Decider) Reject(take bool) {
+	var r Report
+	if take {
+		r.Ended[Invalid] = 1
+	} else {
+		r.EndedChecks[Invalid] = 1
+	}
+	d.options.Observe(r)
 }
 
 // combine returns the decision of a group, which it writes to room if there are several.

@@ -54,7 +54,7 @@ func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitRes
 		p.judge()
 	}
 	if !p.count() {
-		s.unmatched.Inc()
+		s.options.Unmatched.Inc()
 	}
 	response := p.response()
 	if s.options.Headers != nil {

@@ -45,6 +45,8 @@ type Options struct {
 	// Counters returns the counters of a limit, by its name in the configuration and its
 	// failure policy. The empty name is for requests without any limit. Nil counts nothing.
 	Counters func(limit string, onFailure stint.OnFailure) Counters
+	// Unmatched counts the requests that no limit applied to. Nil counts none.
+	Unmatched Counter
 	// Loaded, if not nil, is called after every attempt to load a changed
 	// configuration, with the number of files that have a mistake.
 	Loaded func(mistaken int)
@@ -68,7 +70,6 @@ type Service struct {
 	folder    folder // used by New, then by Run's goroutine only
 	watcher   *filewatch.Watcher
 	overrides *overrides
-	unmatched Counter   // requests that no limit applied to
 	plans     sync.Pool // a pool of *plan
 	domains   atomic.Pointer[map[string]*file]
 }
@@ -77,7 +78,7 @@ type Service struct {
 // directory cannot be read, or all its files have mistakes.
 func New(o Options) (*Service, error) {
 	o = o.setDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge, consistency: o.Consistency}, overrides: boundedcache.New[override, []*limit](maxOverrides), unmatched: o.Counters("", stint.FailOpen).Allow}
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge, consistency: o.Consistency}, overrides: boundedcache.New[override, []*limit](maxOverrides)}
 	s.watcher = filewatch.New(o.Dir, s.changed, func(err error) { o.Logger.Error("envoy-config: " + err.Error()) })
 	r, err := s.folder.read()
 	if err != nil {
@@ -93,6 +94,9 @@ func New(o Options) (*Service, error) {
 func (o Options) setDefaults() Options {
 	if o.Counters == nil {
 		o.Counters = noCounters
+	}
+	if o.Unmatched == nil {
+		o.Unmatched = noCounter{}
 	}
 	if o.Loaded == nil {
 		o.Loaded = func(int) {}

@@ -49,6 +49,11 @@ type GroupMetrics struct {
 	// Retries counts requests sent again, and RetriesRefused those that the budget
 	// refused.
 	Retries, RetriesRefused Counter
+
+	// Status counts the answers of the upstreams by the first digit of their status, and
+	// Seconds records the time until each began.
+	Status  [6]Counter
+	Seconds Histogram
 }
 
 type noMetric struct{}
@@ -64,7 +69,10 @@ func noRouteMetrics(string) RouteMetrics {
 
 func noGroupMetrics(string) GroupMetrics {
 	var n noMetric
-	return GroupMetrics{n, n, n, n, n, n, n, n}
+	return GroupMetrics{
+		Connect: n, Timeout: n, Broken: n, Openings: n, Ejections: n, Panics: n, Retries: n, RetriesRefused: n,
+		Status: [6]Counter{n, n, n, n, n, n}, Seconds: n,
+	}
 }
 
 // GroupHealth is the state of a group of upstreams.
@@ -126,6 +134,14 @@ func (x *exchange) answered(m *RouteMetrics, status int) {
 	x.counted = true
 	m.Seconds.Observe(time.Since(x.started).Seconds())
 	if class := status / 100; class < len(m.Status) {
+		m.Status[class].Inc()
+	}
+}
+
+// responded counts the answer of an upstream to a request sent at the given time.
+func (m *GroupMetrics) responded(status int, sent time.Time) {
+	m.Seconds.Observe(time.Since(sent).Seconds())
+	if class := status / 100; class > 0 && class < len(m.Status) {
 		m.Status[class].Inc()
 	}
 }

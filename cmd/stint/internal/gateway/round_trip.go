@@ -104,10 +104,20 @@ type attempt struct {
 	dialFailed atomic.Bool // connecting failed for a reason other than the request itself
 }
 
-// send sends the request, together with the time that is left for it if it has a
+// send sends the request, and counts its answer.
+func (a *attempt) send(r *http.Request, u *upstream) (*http.Response, error) {
+	sent := time.Now()
+	res, err := a.exchange(r, u)
+	if err == nil {
+		u.group.metrics.responded(res.StatusCode, sent)
+	}
+	return res, err
+}
+
+// exchange sends the request, together with the time that is left for it if it has a
 // deadline, and records how far it came. With less than a millisecond left it sends
 // nothing.
-func (a *attempt) send(r *http.Request, u *upstream) (*http.Response, error) {
+func (a *attempt) exchange(r *http.Request, u *upstream) (*http.Response, error) {
 	out, over := copyFor(r, u), u.group.wire.Load()
 	t := deadline.Transport{Base: over.of(u, out)}
 	if t.Base != over.plain {

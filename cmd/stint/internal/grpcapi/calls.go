@@ -46,7 +46,7 @@ func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.
 	r := s.rounds.Get().(*round) //nolint:forcetypeassert // the pool holds nothing else
 	defer r.release()
 	if err := r.addCheck(m); err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.rejected(ctx, err)
 	}
 	r.Decide(ctx, time.Now())
 	a, err := r.Answer(0)
@@ -210,7 +210,7 @@ func (s *Service) takeOne(ctx context.Context, t *take, wrong error) (*stintv1.D
 		wrong = r.addTake(t)
 	}
 	if wrong != nil {
-		return nil, nil, s.failed(ctx, wrong)
+		return nil, nil, s.rejected(ctx, wrong)
 	}
 	r.Decide(ctx, time.Now())
 	a, err := r.Answer(0)

@@ -17,7 +17,7 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 	r := s.rounds.Get().(*round) //nolint:forcetypeassert // the pool holds nothing else
 	defer r.release()
 	if err := r.readRows(m); err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.rejected(ctx, err)
 	}
 	for i := range r.rows {
 		if err := r.addRow(m, i); err != nil {

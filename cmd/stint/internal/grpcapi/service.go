@@ -49,6 +49,8 @@ type Options struct {
 	// Failed, if not nil, receives the error of each failed decision, except the
 	// caller's own mistakes and calls that the caller has given up.
 	Failed func(err error)
+	// Refused, if not nil, is called for each call without the token.
+	Refused func()
 }
 
 // Service implements the service of stint.v1. Make one with [New].
@@ -82,6 +84,12 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { stintv1.RegisterLimiterSer
 
 // Drain ends all streams, each after the answers to the requests that have arrived.
 func (s *Service) Drain() { s.drain.Do(func() { close(s.drained) }) }
+
+// rejected is failed for a request that is the caller's mistake.
+func (s *Service) rejected(ctx context.Context, err error) error {
+	s.options.Decider.Reject(true)
+	return s.failed(ctx, err)
+}
 
 // failed returns the status of an error, and logs errors that are not the caller's.
 func (s *Service) failed(ctx context.Context, err error) error {

@@ -18,7 +18,7 @@ func (s *Service) TakeBatch(ctx context.Context, m *stintv1.TakeBatchRequest) (*
 	b := s.batches.Get().(*batch) //nolint:forcetypeassert // the pool holds nothing else
 	defer s.returnBatch(b)
 	if err := b.read(s, m); err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.rejected(ctx, err)
 	}
 	errs, err := s.options.Decider.TakeGroups(ctx, time.Now(), b.groups, b.out)
 	if err != nil {

@@ -12,7 +12,13 @@ import (
 )
 
 // admit checks the token of a call, if one is required.
-func (s *Service) admit(ctx context.Context) error { return Admit(ctx, s.options.Token) }
+func (s *Service) admit(ctx context.Context) error {
+	err := Admit(ctx, s.options.Token)
+	if err != nil && s.options.Refused != nil {
+		s.options.Refused()
+	}
+	return err
+}
 
 // Admit returns an error of code Unauthenticated unless the metadata of a call
 // contains the token. A nil token admits every call. The other services of the same

@@ -61,12 +61,12 @@ func New(o Options) *API {
 func (a *API) AddTo(t *Router) {
 	token := &guard{a.options.Token, a.options.Refused, a.errors}
 	for path, handle := range map[string]http.HandlerFunc{
-		"/v1/check":    a.single(checkMembers, (*work).addCheck),
+		checkPath:      a.single(checkMembers, (*work).addCheck),
 		"/v1/take":     a.single(takeMembers, (*work).addTake),
 		"/v1/peek":     a.single(peekMembers, (*work).addPeek),
 		"/v1/refund":   a.single(takeMembers, (*work).addRefund),
 		"/v1/giveback": a.single(takeMembers, (*work).addRefund), // the former name of /v1/refund
-		"/v1/batch":    a.endpoint((*work).readBatch, (*work).answerBatch),
+		batchPath:      a.endpoint((*work).readBatch, (*work).answerBatch),
 		"/json":        a.envoyJSON,
 	} {
 		t.Paths[path] = Route{http.MethodPost, a.notFromPages(token.wrap(handle))}

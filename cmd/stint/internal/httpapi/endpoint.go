@@ -28,6 +28,7 @@ type work struct {
 	key    string   // the Idempotency-Key of the request; empty: none
 	digest [16]byte // of the body, if there is a key
 	items  bool     // the body is a batch of items
+	take   bool     // the endpoint has takes only
 
 	body, out []byte
 }
@@ -50,6 +51,12 @@ func (k *work) release() {
 	}
 }
 
+// The endpoints that have checks; /v1/batch has takes too.
+const (
+	checkPath = "/v1/check"
+	batchPath = "/v1/batch"
+)
+
 // single returns the handler of an endpoint whose body is one item: an object of the known
 // members, which add adds to the batch.
 func (a *API) single(known members, add func(*work, *input) error) http.HandlerFunc {
@@ -62,23 +69,32 @@ func (a *API) endpoint(read func(*work) error, answer func(*work, http.ResponseW
 	return func(w http.ResponseWriter, r *http.Request) {
 		k := a.works.Get().(*work) //nolint:forcetypeassert // the pool holds nothing else
 		defer k.release()
-		var err error
-		if k.body, err = readBody(w, r, k.body); err != nil {
+		k.take = r.URL.Path != checkPath && r.URL.Path != batchPath
+		arrived, err := k.readRequest(w, r, read)
+		if err != nil {
+			k.Reject(k.take)
 			a.errors.write(w, r, err)
 			return
 		}
-		if err = k.readKey(r.Header); err != nil {
-			a.errors.write(w, r, err)
-			return
-		}
-		started := time.Now()
-		if err := read(k); err != nil {
-			a.errors.write(w, r, err)
-			return
-		}
-		k.Decide(r.Context(), started)
+		k.Decide(r.Context(), arrived)
 		answer(k, w, r)
 	}
+}
+
+// readRequest reads the header and the body of a request, and adds its items. It returns
+// when the request had arrived.
+func (k *work) readRequest(w http.ResponseWriter, r *http.Request, read func(*work) error) (arrived time.Time, err error) {
+	if k.body, err = readBody(w, r, k.body); err != nil {
+		return arrived, err
+	}
+	if err = k.readKey(r.Header); err != nil {
+		return arrived, err
+	}
+	if parent := r.Header["Traceparent"]; len(parent) == 1 {
+		k.SetTrace(decide.TraceID(parent[0]))
+	}
+	arrived = time.Now()
+	return arrived, read(k)
 }
 
 // read parses one item and adds it.

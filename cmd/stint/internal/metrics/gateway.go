@@ -22,8 +22,8 @@ func answers() []float64 {
 func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups func(string) gateway.GroupMetrics) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_requests_total",
 		Help: "Requests through the gateway that the rules allowed, by route and status class; the route is empty where none matched, the status canceled where the client left first."}, []string{"route", "status"})
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_gateway_duration_seconds",
-		Help: "Time from a request allowed to the beginning of its answer, by route.", Buckets: answers()}, []string{"route"})
+	seconds := newHistogram(prometheus.HistogramOpts{Name: "stint_gateway_duration_seconds",
+		Help: "Time from a request allowed to the beginning of its answer, by route.", Buckets: answers()}, m.options.NativeHistograms, "route")
 	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stint_gateway_requests_in_flight",
 		Help: "Requests in flight through the gateway, by route, streams that have begun included."}, []string{"route"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_upstream_failures_total",
@@ -38,7 +38,11 @@ func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups fu
 		Help: "Choices of a server for which too few were usable, so that ejections and failed checks were not obeyed, by group."}, []string{"upstream"})
 	retries := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_retries_total",
 		Help: "Requests that were to be sent again, by group and result: sent, or budget where the budget refused."}, []string{"upstream", "result"})
-	m.registry.MustRegister(requests, seconds, inFlight, failures, fallbacks, openings, ejections, panics, retries)
+	responses := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_gateway_upstream_responses_total",
+		Help: "Answers of upstreams, by group and status class."}, []string{"upstream", "status"})
+	latency := newHistogram(prometheus.HistogramOpts{Name: "stint_gateway_upstream_duration_seconds",
+		Help: "Time from a request sent to an upstream to the beginning of its answer, by group.", Buckets: answers()}, m.options.NativeHistograms, "upstream")
+	m.registry.MustRegister(responses, latency, requests, seconds, inFlight, failures, fallbacks, openings, ejections, panics, retries)
 	return func(route string) gateway.RouteMetrics {
 			r := gateway.RouteMetrics{Seconds: seconds.WithLabelValues(route), InFlight: inFlight.WithLabelValues(route), Fallbacks: fallbacks.WithLabelValues(route)}
 			for class, status := range statusClasses {
@@ -46,7 +50,8 @@ func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups fu
 			}
 			return r
 		}, func(group string) gateway.GroupMetrics {
-			return gateway.GroupMetrics{
+			g := gateway.GroupMetrics{
+				Seconds: latency.WithLabelValues(group),
 				Connect: failures.WithLabelValues(group, "connect"),
 				Timeout: failures.WithLabelValues(group, "timeout"),
 				Broken:  failures.WithLabelValues(group, "broken"),
@@ -54,6 +59,12 @@ func (m *Metrics) Gateway() (routes func(string) gateway.RouteMetrics, groups fu
 				Openings: openings.WithLabelValues(group), Ejections: ejections.WithLabelValues(group), Panics: panics.WithLabelValues(group),
 				Retries: retries.WithLabelValues(group, "sent"), RetriesRefused: retries.WithLabelValues(group, "budget"),
 			}
+			for class, status := range statusClasses {
+				if class > 0 { // an upstream does not cancel
+					g.Status[class] = responses.WithLabelValues(group, status)
+				}
+			}
+			return g
 		}
 }
 
@@ -90,7 +101,7 @@ func (m *Metrics) ReadGate(gate *adaptive.Concurrency) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(gate.Usage())) })
 	}
 	m.registry.MustRegister(
-		gauge("stint_gateway_limit", "How many requests may be in flight through the gateway now.", func(u adaptive.Usage) int { return u.Limit }),
+		gauge("stint_gateway_in_flight_limit", "How many requests may be in flight through the gateway now.", func(u adaptive.Usage) int { return u.Limit }),
 		gauge("stint_gateway_in_flight", "Requests in flight through the gateway, except streams that have begun.", func(u adaptive.Usage) int { return u.InFlight }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_gateway_shed_total",
 			Help: "Requests that the gateway answered with 503 because the limit was reached."}, func() float64 { return float64(gate.Usage().Shed) }),

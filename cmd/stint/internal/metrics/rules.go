@@ -7,6 +7,10 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
+// takes is the label rule of stint_decisions_total for limits that callers bring. No rule has
+// this id.
+const takes = "(take)"
+
 // Values of the label decision of stint_decisions_total.
 const (
 	decisionAllow          = "allow"
@@ -20,14 +24,13 @@ const (
 	decisionErrorLastKnown = "error_last_known"
 )
 
-// Values of the label result of stint_rules_reloads_total.
-const (
-	resultOK    = "ok"
-	resultError = "error"
-)
+// RuleCounters are the counters of one rule.
+type RuleCounters struct {
+	allow, deny, shadowDeny prometheus.Counter
 
-// RuleCounters are the counters of one rule, looked up once when the rule loads.
-type RuleCounters struct{ allow, deny, shadowDeny prometheus.Counter }
+	limits   map[stint.Limit]*limitCounters
+	override func() *limitCounters // of the limits that are not in limits
+}
 
 // Rule returns the counters of the rule with the given id.
 func (m *Metrics) Rule(id string) *RuleCounters {
@@ -38,14 +41,14 @@ func (m *Metrics) Rule(id string) *RuleCounters {
 	}
 }
 
-// ForgetRule removes the counters of a rule that is no longer in force, so that the ids of old
-// rules do not keep their series.
-func (m *Metrics) ForgetRule(id string) {
+// forgetRule removes the series of a rule that is no longer in force.
+func (m *Metrics) forgetRule(id string) {
 	for _, decision := range []string{
 		decisionAllow, decisionDeny, decisionShadowDeny, decisionErrorOpen, decisionErrorClosed, decisionErrorLocal, decisionErrorLastKnown,
 	} {
 		m.decisions.DeleteLabelValues(id, decision)
 	}
+	m.penalties.forget(id)
 }
 
 // CountOutcome counts an outcome once for every rule that charged the request, denied
@@ -53,21 +56,20 @@ func (m *Metrics) ForgetRule(id string) {
 // that another rule denied charged nothing, so it counts nothing. Neither does a rule that
 // fails open, if another rule denied the request while the store failed. counters has the
 // counters of all rules of the outcome.
-func (m *Metrics) CountOutcome(o *rule.Outcome, counters map[*rule.Rule]*RuleCounters) {
+func (m *Metrics) CountOutcome(o *rule.Outcome, counters *SetCounters) {
 	switch {
 	case o.List == rule.ListAllow:
 		m.allowListed.Inc()
 	case o.List == rule.ListDeny:
 		m.denyListed.Inc()
-	case len(o.Hits) == 0:
-		m.unmatched.Inc()
 	}
+	allowed := o.Allowed()
 	for hits := o.Hits; len(hits) > 0; {
 		n := 1
 		for n < len(hits) && hits[n].Rule == hits[0].Rule { // the hits of a rule are adjacent
 			n++
 		}
-		m.countRule(hits[:n], counters[hits[0].Rule], o.Allowed())
+		m.countRule(hits[:n], counters.rules[hits[0].Rule], allowed)
 		hits = hits[n:]
 	}
 }
@@ -76,6 +78,9 @@ func (m *Metrics) CountOutcome(o *rule.Outcome, counters map[*rule.Rule]*RuleCou
 func (m *Metrics) countRule(hits []rule.Hit, counters *RuleCounters, allowed bool) {
 	r := hits[0].Rule
 	open := r.Policy.OnFailure == stint.FailOpen
+	for i := range hits {
+		m.countLimit(&hits[i], counters, allowed)
+	}
 	switch {
 	case anyDegraded(hits) && (allowed || hits[0].Shadow || !open && denies(r, hits)):
 		m.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
@@ -127,35 +132,6 @@ func failureDecision(f stint.OnFailure) string {
 		return decisionErrorLastKnown
 	}
 	return decisionErrorOpen
-}
-
-// RulesInForce shows the version of the rule set in force.
-func (m *Metrics) RulesInForce(version uint64) { m.version.Set(float64(version)) }
-
-// RulesReloaded counts an attempt to load changed rules.
-func (m *Metrics) RulesReloaded(ok bool) {
-	result := resultOK
-	if !ok {
-		result = resultError
-	}
-	m.reloads.WithLabelValues(result).Inc()
-}
-
-// RulesPolled counts a poll of the source of the rules that ended with err, and shows
-// whether the source counts as up.
-func (m *Metrics) RulesPolled(err error, up bool) {
-	if err != nil {
-		m.pollFailures.Inc()
-	}
-	m.sourceUp.Set(asFloat(up))
-}
-
-// ReadStale shows whether the rules in force are a local copy that the source has not
-// confirmed.
-func (m *Metrics) ReadStale(stale func() bool) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_rules_stale",
-		Help: "1 while the rules in force are the local copy of an earlier run, and the source has not confirmed them."},
-		func() float64 { return asFloat(stale()) }))
 }
 
 func asFloat(yes bool) float64 {

@@ -10,13 +10,12 @@ import (
 
 // SharedStats is the state of a store that nodes share.
 type SharedStats struct {
-	Up       bool   // the store answers
-	NoScript uint64 // calls that found their script missing and loaded it
-	// ClockSkew is how far the store's clock is ahead of this process's.
-	ClockSkew time.Duration
-	Nodes     int            // nodes that share the store, as far as known; 0 hides the metric
-	Breakers  []BreakerStats // one per server of the store
-	Lease     *LeaseStats    // nil if nothing is leased
+	Up       bool           // the store answers
+	NoScript uint64         // calls that found their script missing and loaded it
+	Clocks   []ClockStats   // one per server whose clock was compared
+	Nodes    int            // nodes that share the store, as far as known; 0 hides the metric
+	Breakers []BreakerStats // one per server of the store
+	Lease    *LeaseStats    // nil if nothing is leased
 
 	// The budgets of what callers bring; nil if the store has none.
 	Callers    *BudgetStats // limits
@@ -29,12 +28,25 @@ type BudgetStats struct {
 	Refused uint64 // groups refused because of the budget
 }
 
+// ClockStats is the comparison of a store server's clock with this process's.
+type ClockStats struct {
+	Shard    string        // name of the server; empty if the store has only one
+	Skew     time.Duration // how far the server's clock is ahead
+	Measured time.Time
+}
+
 // BreakerStats is the state of the circuit breaker of one store server.
 type BreakerStats struct {
-	Shard string // name of the server; empty if the store has only one
-	Open  bool   // the circuit is open
-	Opens uint64 // number of times it has opened
+	Shard    string // name of the server; empty if the store has only one
+	Open     bool   // the circuit is open
+	Opens    uint64 // number of times it has opened
+	Refused  uint64 // calls that it refused
+	Degraded DegradedStats
 }
+
+// DegradedStats count claims decided without the store. Its fields are those of Degraded of
+// package guard.
+type DegradedStats struct{ Open, Closed, Local, LastKnown uint64 }
 
 // LeaseStats are the counts of a store that leases hot keys. Its fields are those of the
 // Stats of package lease.
@@ -47,15 +59,15 @@ type LeaseStats struct {
 }
 
 // ReadStore shows the calls to the store, the state of a shared store and the counts of a
-// memory store. Either function may be nil. Without a shared store, the store counts as
+// memory store, which holds maxKeys keys at most. Either function may be nil. Without a shared store, the store counts as
 // up while its calls succeed.
-func (m *Metrics) ReadStore(calls *StoreCalls, shared func() SharedStats, memory func() stint.MemoryStats) {
+func (m *Metrics) ReadStore(calls *StoreCalls, shared func() SharedStats, memory func() stint.MemoryStats, maxKeys int) {
 	callers := shared == nil // a shared store reports the limits of callers itself
 	if shared == nil {
 		shared = func() SharedStats { return SharedStats{Up: calls.up()} }
 	}
 	if memory != nil {
-		m.registry.MustRegister(collector(func(s *scrape) { s.memory(memory(), callers) }))
+		m.registry.MustRegister(collector(func(s *scrape) { s.memory(memory(), maxKeys, callers) }))
 	}
 	m.registry.MustRegister(calls.duration, calls.errors, collector(func(s *scrape) { s.shared(shared()) }))
 }
@@ -88,8 +100,9 @@ func (s *scrape) family(kind prometheus.ValueType, name, help, label string) fun
 	return func(of string, value float64) { s.to <- prometheus.MustNewConstMetric(desc, kind, value, of) }
 }
 
-func (s *scrape) memory(stats stint.MemoryStats, callers bool) {
+func (s *scrape) memory(stats stint.MemoryStats, maxKeys int, callers bool) {
 	s.gauge("stint_keys", "Keys of rules that the store holds.", float64(stats.Keys))
+	s.gauge("stint_keys_max", "Most keys of rules that the store holds.", float64(maxKeys))
 	s.counter("stint_evictions_total", "Keys of rules evicted before they expired, because the store was full.", stats.Evictions)
 	s.counter("stint_unstored_total", "New keys decided as fresh and not stored, because the store was full of exhausted keys.", stats.Unstored)
 	if !callers {
@@ -111,7 +124,6 @@ func (s *scrape) requestIDs(b *BudgetStats) {
 func (s *scrape) shared(stats SharedStats) {
 	s.gauge("stint_store_up", "1 while the store answers.", asFloat(stats.Up))
 	s.counter("stint_noscript_total", "Calls that found their script missing in the store.", stats.NoScript)
-	s.gauge("stint_clock_skew_seconds", "How far the store's clock is ahead of this process's.", stats.ClockSkew.Seconds())
 	if stats.Nodes > 0 {
 		s.gauge("stint_store_nodes", "Nodes that share the store.", float64(stats.Nodes))
 	}
@@ -122,14 +134,36 @@ func (s *scrape) shared(stats SharedStats) {
 	if ids := stats.RequestIDs; ids != nil {
 		s.requestIDs(ids)
 	}
-	open := s.family(prometheus.GaugeValue, "stint_store_breaker_open", "1 while the circuit breaker of a server of the store is open.", "shard")
-	opens := s.family(prometheus.CounterValue, "stint_store_breaker_opens_total", "How often that circuit breaker has opened.", "shard")
-	for _, b := range stats.Breakers {
-		open(b.Shard, asFloat(b.Open))
-		opens(b.Shard, float64(b.Opens))
-	}
+	s.clocks(stats.Clocks)
+	s.breakers(stats.Breakers)
 	if stats.Lease != nil {
 		s.lease(stats.Lease)
+	}
+}
+
+func (s *scrape) clocks(all []ClockStats) {
+	skew := s.family(prometheus.GaugeValue, "stint_clock_skew_seconds", "How far the clock of a server of the store is ahead of this process's, when it was last measured.", "shard")
+	measured := s.family(prometheus.GaugeValue, "stint_clock_skew_measured_timestamp_seconds", "When that clock was last measured, in Unix seconds.", "shard")
+	for _, c := range all {
+		skew(c.Shard, c.Skew.Seconds())
+		measured(c.Shard, float64(c.Measured.UnixMilli())/1000)
+	}
+}
+
+func (s *scrape) breakers(all []BreakerStats) {
+	open := s.family(prometheus.GaugeValue, "stint_store_breaker_open", "1 while the circuit breaker of a server of the store is open.", "shard")
+	opens := s.family(prometheus.CounterValue, "stint_store_breaker_opens_total", "How often that circuit breaker has opened.", "shard")
+	refused := s.family(prometheus.CounterValue, "stint_store_breaker_refused_total", "Calls that that circuit breaker refused.", "shard")
+	degraded := prometheus.NewDesc("stint_degraded_decisions_total", "Claims decided without the store, by failure policy and the server that failed.", []string{"policy", "shard"}, nil)
+	for _, b := range all {
+		open(b.Shard, asFloat(b.Open))
+		opens(b.Shard, float64(b.Opens))
+		refused(b.Shard, float64(b.Refused))
+		for policy, n := range map[stint.OnFailure]uint64{
+			stint.FailOpen: b.Degraded.Open, stint.FailClosed: b.Degraded.Closed, stint.FailLocal: b.Degraded.Local, stint.FailLastKnown: b.Degraded.LastKnown,
+		} {
+			s.to <- prometheus.MustNewConstMetric(degraded, prometheus.CounterValue, float64(n), policy.String(), b.Shard)
+		}
 	}
 }
 
@@ -141,7 +175,7 @@ func (s *scrape) lease(l *LeaseStats) {
 	local := s.family(prometheus.CounterValue, "stint_lease_local_total", "Checks decided without asking the store.", "decision")
 	local("allow", float64(l.Local))
 	local("deny", float64(l.Denied))
-	tokens := s.family(prometheus.CounterValue, "stint_lease_tokens_total", "Tokens that leases were granted, refunded, or left neither spent nor refunded (stranded).", "what")
+	tokens := s.family(prometheus.CounterValue, "stint_lease_tokens_total", "Tokens that leases were granted, returned, or left neither spent nor returned (stranded).", "kind")
 	tokens("granted", float64(l.Granted))
 	tokens("returned", float64(l.Returned))
 	tokens("stranded", float64(l.Stranded))

@@ -3,34 +3,71 @@ package metrics
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/nameset"
 )
 
 // StoreCalls is a [stint.Observer] that measures the calls to a store. It is safe for
 // concurrent use. Make it with [NewStoreCalls].
 type StoreCalls struct {
-	duration prometheus.Histogram
-	errors   *prometheus.CounterVec // label: kind
-	down     atomic.Bool            // the last call found the store failing
-	last     atomic.Pointer[string] // the kind of the last error of a failing store
+	duration *prometheus.HistogramVec // label: shard
+	errors   *prometheus.CounterVec   // labels: shard, kind
+	down     atomic.Bool              // the last call found the store failing
+	last     atomic.Pointer[string]   // the kind of the last error of a failing store
+
+	only   *shardCalls // of the shard "": that of a store of one server
+	shards sync.Map    // the other *shardCalls, by name
+	names  nameset.Set[string]
 }
 
-// NewStoreCalls returns a StoreCalls without measurements.
-func NewStoreCalls() *StoreCalls {
+// shardCalls measure the calls to one server of the store.
+type shardCalls struct {
+	label    string // the name of the server, or nameset.Other
+	duration prometheus.Observer
+}
+
+// NewStoreCalls returns a StoreCalls without measurements. native adds native buckets to its
+// histogram.
+func NewStoreCalls(native bool) *StoreCalls {
 	c := &StoreCalls{
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
-			Help: "Time of one call to the store.", Buckets: durations()}),
+		duration: newHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
+			Help: "Time of one call to the store, by server.", Buckets: durations()}, native, "shard"),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_store_errors_total",
-			Help: "Calls to the store that returned no decision, by kind."}, []string{"kind"}),
+			Help: "Calls to the store that returned no decision, by server and kind."}, []string{"shard", "kind"}),
 	}
-	for _, code := range []stint.Code{stint.CodeInternal, stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted} {
-		c.errors.WithLabelValues((&stint.Error{Code: code}).KindName())
-	}
+	c.only = c.newShard("")
 	return c
+}
+
+// shard returns the measurements of a server.
+func (c *StoreCalls) shard(name string) *shardCalls {
+	if name == "" {
+		return c.only
+	}
+	if s, ok := c.shards.Load(name); ok {
+		calls, _ := s.(*shardCalls) // the map holds nothing else
+		return calls
+	}
+	if !c.names.Accepts(name) { // servers of a Cluster come and go: too many share a series
+		return c.newShard(nameset.Other)
+	}
+	calls := c.newShard(name)
+	c.shards.Store(name, calls)
+	return calls
+}
+
+// newShard makes the series of a server that alerts use before their first event, so that a
+// rate over them is 0 and not missing.
+func (c *StoreCalls) newShard(label string) *shardCalls {
+	for _, code := range []stint.Code{stint.CodeInternal, stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted} {
+		c.errors.WithLabelValues(label, (&stint.Error{Code: code}).KindName())
+	}
+	return &shardCalls{label, c.duration.WithLabelValues(label)}
 }
 
 // Start implements [stint.Observer].
@@ -43,10 +80,11 @@ func (c *StoreCalls) Observe(_ context.Context, e stint.Event) {
 	if e.Kind != stint.EventStoreCall {
 		return
 	}
-	c.duration.Observe(e.Took.Seconds())
+	shard := c.shard(e.Shard)
+	shard.duration.Observe(e.Took.Seconds())
 	down := false
 	eachError(e.Err, func(e *stint.Error) {
-		c.errors.WithLabelValues(e.KindName()).Inc()
+		c.errors.WithLabelValues(shard.label, e.KindName()).Inc()
 		if e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout {
 			down = true
 			kind := e.KindName()

@@ -12,12 +12,18 @@ import (
 // ObserveDecisions records one call to the store: the durations of its checks and takes,
 // each of which took the time of all, and the decisions on limits that callers sent.
 func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
-	seconds := r.Took.Seconds()
+	trace := r.Trace // one exemplar is enough
 	for range r.Checks {
-		m.checks[check].Observe(seconds)
+		observe(m.checks[check], r.Took, trace)
+		trace = ""
 	}
 	for range r.Takes {
-		m.checks[take].Observe(seconds)
+		observe(m.checks[take], r.Took, trace)
+		trace = ""
+	}
+	for e := range decide.Endings {
+		m.RequestEnded(check, e, r.EndedChecks[e])
+		m.RequestEnded(take, e, r.Ended[e])
 	}
 	if r.Allowed > 0 {
 		m.takeAllowed.Add(float64(r.Allowed))
@@ -32,7 +38,7 @@ func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
 	}
 	for policy, n := range r.Degraded {
 		if n > 0 {
-			m.decisions.WithLabelValues("", failureDecision(stint.OnFailure(policy))).Add(float64(n))
+			m.decisions.WithLabelValues(takes, failureDecision(stint.OnFailure(policy))).Add(float64(n))
 		}
 	}
 	if n := r.Degraded[stint.FailOpen]; n > 0 {

@@ -48,6 +48,7 @@ func (c *conn) throttle(args [][]byte) {
 	w := c.work
 	if err := c.readThrottle(args, &w.claims[w.n]); err != nil {
 		c.decide() // answers keep the order of the commands
+		c.server.options.Decider.Reject(true)
 		c.fail(err)
 		return
 	}

@@ -59,7 +59,7 @@ func (c *conn) run(args [][]byte) {
 	case browser(args[0]):
 		c.quit = true
 	case !c.authorized && (found == nil || !found.open):
-		c.error("NOAUTH Authentication required.")
+		c.refuse("NOAUTH Authentication required.")
 	case found == nil:
 		c.error(unknown(args))
 	case !found.takes(len(args)):

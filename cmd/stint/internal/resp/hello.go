@@ -24,10 +24,16 @@ func (c *conn) auth(args [][]byte) {
 	case len(args) == 2 && c.server.options.Token == nil:
 		c.error(noPassword)
 	case !c.authenticate(user, password):
-		c.error(wrongPassword)
+		c.refuse(wrongPassword)
 	default:
 		c.ok()
 	}
+}
+
+// refuse answers a command without a valid token.
+func (c *conn) refuse(problem string) {
+	c.server.options.Refused()
+	c.error(problem)
 }
 
 // authenticate reports whether user and password are valid, and then authorizes the
@@ -56,9 +62,9 @@ func (c *conn) hello(args [][]byte) {
 	case problem != "":
 		c.error(problem)
 	case g.user != nil && !c.authenticate(g.user, g.password):
-		c.error(wrongPassword)
+		c.refuse(wrongPassword)
 	case !c.authorized:
-		c.error(helloFirst)
+		c.refuse(helloFirst)
 	default:
 		c.proto = g.proto
 		if g.name != nil {

@@ -35,6 +35,9 @@ type Options struct {
 	// Failed, if not nil, receives the error of a call of the store that made no
 	// decision, except mistakes of clients.
 	Failed func(error)
+	// Refused, if not nil, is called for each command that lacks the token, or has a wrong
+	// one.
+	Refused func()
 
 	// MaxConns bounds the number of open connections. Defaults to 10,000.
 	MaxConns int
@@ -58,6 +61,9 @@ func (o Options) setDefaults() Options {
 	o.CommandTimeout = cmp.Or(o.CommandTimeout, 5*time.Second)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 5*time.Second)
 	o.MaxConns = cmp.Or(o.MaxConns, 10_000)
+	if o.Refused == nil {
+		o.Refused = func() {}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

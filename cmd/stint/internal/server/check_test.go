@@ -153,7 +153,7 @@ func TestFailuresOfTheStoreAreTranslatedAndCounted(t *testing.T) {
 			if got.status != c.status || strings.Contains(got.body, "10.0.0.5") {
 				t.Errorf("status %d: %s", got.status, got.body)
 			}
-			s.wantMetric(`stint_store_errors_total{kind="`+c.kind+`"} 1`, true)
+			s.wantMetric(`stint_store_errors_total{kind="`+c.kind+`",shard=""} 1`, true)
 			s.wantMetric("stint_store_up 0", code == stint.CodeUnavailable || code == stint.CodeTimeout)
 		})
 	}

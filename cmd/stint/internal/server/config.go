@@ -31,6 +31,8 @@ type Config struct {
 	// Stats returns the statistics of the memory store. Nil omits their metrics and the
 	// log line that reports the first evictions.
 	Stats func() stint.MemoryStats
+	// MaxKeys is the most keys of rules that the memory store of Stats holds.
+	MaxKeys int
 	// Shared returns the state of a store that nodes share. Nil means that Store is local
 	// to this node, and counts as up while its calls succeed.
 	Shared func() metrics.SharedStats
@@ -102,6 +104,11 @@ type Config struct {
 	// HotKeyRate is the number of requests a second to this node from which a key counts
 	// as hot. Zero watches for none.
 	HotKeyRate int64
+	// NearLimit is the share of a limit, 0 to 1: a request that leaves less of it counts as
+	// near the limit. 0 counts none.
+	NearLimit float64
+	// NativeHistograms adds native buckets to the histograms of the metrics.
+	NativeHistograms bool
 	// TrustedProxies are the peers whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 	// Identity says where requests have their API keys and tokens, on every surface. Its

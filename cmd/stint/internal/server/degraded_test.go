@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
@@ -24,7 +25,7 @@ const failurePolicies = `rules:
 // guarded is a server whose store never answers.
 func guarded(t *testing.T, config Config) *running {
 	t.Helper()
-	config.StoreCalls = metrics.NewStoreCalls()
+	config.StoreCalls = metrics.NewStoreCalls(false)
 	store, err := storeguard.New(failing{code: stint.CodeUnavailable}, storeguard.Options{Observer: config.StoreCalls})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,7 @@ func TestEachRuleDecidesWhileTheStoreFails(t *testing.T) {
 		`stint_decisions_total{decision="error_open",rule="open"} 2`, `stint_decisions_total{decision="error_closed",rule="closed"} 1`,
 		`stint_decisions_total{decision="error_local",rule="local"} 3`, `stint_decisions_total{decision="error_local",rule="own"} 3`,
 		`stint_decisions_total{decision="error_closed",rule="both-closed"} 1`, `stint_decisions_total{decision="error_last_known",rule="known"} 2`,
-		`stint_store_errors_total{kind="unavailable"} 12`, "stint_store_up 0",
+		`stint_store_errors_total{kind="unavailable",shard=""} 12`, "stint_store_up 0",
 	} {
 		s.wantMetric(line, true)
 	}
@@ -142,7 +143,7 @@ func TestCallersLimitIsOpenUnlessTheySay(t *testing.T) {
 			t.Errorf("%s: %s", c.fields, got.body)
 		}
 	}
-	for _, series := range []string{`error_open",rule=""} 3`, `error_closed",rule=""} 1`, `error_local",rule=""} 2`, `error_last_known",rule=""} 1`} {
+	for _, series := range []string{`error_open",rule="(take)"} 3`, `error_closed",rule="(take)"} 1`, `error_local",rule="(take)"} 2`, `error_last_known",rule="(take)"} 1`} {
 		s.wantMetric(`stint_decisions_total{decision="`+series, true)
 	}
 }
@@ -194,10 +195,10 @@ func TestReadyNamesThePartsThatAreDown(t *testing.T) {
 }
 
 func TestSharedStoreShowsItself(t *testing.T) {
-	shared := metrics.SharedStats{Up: true, NoScript: 3, Callers: &metrics.BudgetStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
+	shared := metrics.SharedStats{Up: true, NoScript: 3, Callers: &metrics.BudgetStats{Bytes: 4096, Refused: 7}, Nodes: 2, Clocks: []metrics.ClockStats{{Skew: -1500 * time.Millisecond, Measured: time.Unix(1_700_000_000, 0)}}, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
 	s := run(t, Config{Shared: func() metrics.SharedStats { return shared }})
 	for _, series := range []string{
-		"stint_store_up 1", "stint_caller_bytes 4096", "stint_caller_refused_total 7", "stint_noscript_total 3", "stint_store_nodes 2", "stint_clock_skew_seconds -1.5",
+		"stint_store_up 1", "stint_caller_bytes 4096", "stint_caller_refused_total 7", "stint_noscript_total 3", "stint_store_nodes 2", `stint_clock_skew_seconds{shard=""} -1.5`, `stint_clock_skew_measured_timestamp_seconds{shard=""} 1.7e+09`,
 		`stint_store_breaker_open{shard="10.0.0.5:6379"} 1`, `stint_store_breaker_open{shard="10.0.0.6:6379"} 0`,
 		`stint_store_breaker_opens_total{shard="10.0.0.5:6379"} 2`,
 	} {

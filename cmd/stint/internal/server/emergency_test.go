@@ -193,7 +193,7 @@ func TestAnEmergencyOutranksOpen(t *testing.T) {
 	}
 	s.wantMetric(`stint_decisions_total{decision="error_local",rule="emergency"} 11`, true)
 	// Only the two takes that were admitted have failed open.
-	s.wantMetric(`stint_decisions_total{decision="error_open",rule=""} 2`, true)
+	s.wantMetric(`stint_decisions_total{decision="error_open",rule="(take)"} 2`, true)
 }
 
 func TestAnEmergencyUnderEnvoy(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
@@ -40,6 +41,7 @@ func (s *Server) readEnvoyConfig() (err error) {
 		Consistency:  s.config.EnvoyConsistency,
 		StopWhenOver: s.config.EnvoyStop,
 		Counters:     s.metrics.EnvoyLimit,
+		Unmatched:    s.metrics.Unmatched(metrics.Envoy),
 		Loaded:       s.metrics.EnvoyFiles(),
 		Logger:       s.log,
 
@@ -62,11 +64,29 @@ func (s *Server) envoyFollowing() <-chan struct{} {
 // shouldRateLimit decides a request from Envoy, over gRPC or JSON.
 func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
 	started := time.Now()
-	defer func() { s.metrics.ObserveCheck(metrics.Envoy, time.Since(started)) }()
+	response, err := s.decideEnvoy(ctx, request)
+	s.metrics.ObserveCheck(metrics.Envoy, time.Since(started), "")
+	s.metrics.RequestEnded(metrics.Envoy, envoyEnding(response, err), 1)
+	return response, err
+}
+
+func (s *Server) decideEnvoy(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
 	if s.envoy == nil {
 		return nil, status.Error(codes.FailedPrecondition, "no rate limit configuration loaded (start stint serve with --envoy-config DIR)")
 	}
 	return s.envoy.ShouldRateLimit(ctx, request)
+}
+
+// envoyEnding returns how a request from Envoy ended. Its response does not say whether the
+// store decided it: the decisions by limit do.
+func envoyEnding(response *ratelimitpb.RateLimitResponse, err error) decide.Ending {
+	switch code := status.Code(err); {
+	case code == codes.OK:
+		return decide.EndingOf(response.GetOverallCode() != ratelimitpb.RateLimitResponse_OVER_LIMIT, false)
+	case code == codes.InvalidArgument, code == codes.FailedPrecondition:
+		return decide.Invalid
+	}
+	return decide.Failed
 }
 
 // envoyServer is Envoy's rate limit service over gRPC.
@@ -82,7 +102,11 @@ func (s *Server) admitEnvoy(ctx context.Context) error {
 	if s.config.EnvoyWithoutToken {
 		return nil
 	}
-	return grpcapi.Admit(ctx, s.httpToken)
+	err := grpcapi.Admit(ctx, s.httpToken)
+	if err != nil {
+		s.grpcRefused()
+	}
+	return err
 }
 
 // ShouldRateLimit implements the service.

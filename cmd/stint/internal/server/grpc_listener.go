@@ -58,6 +58,7 @@ func (s *Server) newNative() *grpcapi.Service {
 		Private:      s.grpcTLS.asksClients() || httpapi.Loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,
 		Failed:       s.logNoDecision,
+		Refused:      s.grpcRefused,
 	})
 }
 

@@ -142,7 +142,7 @@ func (s *Server) httpHandler() http.Handler {
 		Decider: s.newDecider(metrics.Check, metrics.Take),
 		Auth:    s.newForwardAuth(),
 		Envoy:   s.shouldRateLimit,
-		Token:   s.httpToken, Refused: s.metrics.TokenRefused,
+		Token:   s.httpToken, Refused: s.metrics.AuthFailures("http"),
 		Loopback: httpapi.Loopback(s.config.HTTP),
 		Logger:   s.log,
 	}).AddTo(t)
@@ -174,10 +174,21 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 	started := time.Now()
 	v := d.rules.current.Load()
 	d.rules.warnRequests(v)
-	answer, err := v.decider.Decide(ctx, r)
+	answer, err := v.surfaces[d.surface].decider.Decide(ctx, r)
 	markEmergency(v.emergency, &answer)
-	d.rules.metrics.ObserveDecisions(d.surface, d.surface, &decide.Report{Took: time.Since(started), Checks: 1})
+	d.rules.metrics.ObserveCheck(d.surface, time.Since(started), traceOf(r.Header))
+	if err != nil {
+		d.rules.metrics.RequestEnded(d.surface, decide.EndingOfError(err), 1)
+	}
 	return answer, err
+}
+
+// traceOf returns the id of the sampled trace that a request belongs to, or "".
+func traceOf(h http.Header) string {
+	if parent := h["Traceparent"]; len(parent) == 1 {
+		return decide.TraceID(parent[0])
+	}
+	return ""
 }
 
 // newDecider returns a decider by the rules in force, whose checks and takes are measured
@@ -185,7 +196,7 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 func (s *Server) newDecider(check, take metrics.Surface) *decide.Decider {
 	return decide.New(decide.Options{
 		Store:   s.rules.store,
-		Rules:   func() decide.Rules { return s.rules.current.Load() },
+		Rules:   func() decide.Rules { return &s.rules.current.Load().surfaces[check] },
 		Observe: func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
 
 		Emergency: s.rules.inEmergency,

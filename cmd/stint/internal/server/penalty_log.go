@@ -22,7 +22,7 @@ type penaltyObserver struct {
 
 // Began implements [penalty.Observer].
 func (o *penaltyObserver) Began(p *penalty.Punishment) {
-	o.metrics.PenaltyBegan(p.Rule, p.Kind.String())
+	o.metrics.PenaltyBegan(p.Rule, p.Kind.String(), p.For)
 	o.logBegan(p, time.Now())
 }
 

@@ -63,7 +63,7 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	}
 	file := filepath.Join(folder, "rules.yaml")
 	writeFile(t, file, orders)
-	m := metrics.New()
+	m := metrics.New(metrics.Options{})
 	logs := newLogBuffer()
 	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, nil, m)
 	if err != nil {

@@ -27,7 +27,7 @@ func (s *Server) newRESPListener() *respListener {
 	return &respListener{resp.New(resp.Options{
 		Decider: decider, Token: s.httpToken, Logger: s.log,
 		CommandTimeout: s.config.HeaderTimeout, WriteTimeout: s.config.HeaderTimeout,
-		Failed: s.logNoDecision,
+		Failed: s.logNoDecision, Refused: s.metrics.AuthFailures("resp"),
 	}), s.certs}
 }
 

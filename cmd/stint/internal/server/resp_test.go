@@ -62,8 +62,8 @@ func TestRESPIsCountedAndNamed(t *testing.T) {
 	metrics := s.get("admin", "/metrics").body
 	for _, line := range []string{
 		`stint_check_duration_seconds_count{surface="resp"} 2`,
-		`stint_decisions_total{decision="allow",rule=""} 1`,
-		`stint_decisions_total{decision="deny",rule=""} 1`,
+		`stint_decisions_total{decision="allow",rule="(take)"} 1`,
+		`stint_decisions_total{decision="deny",rule="(take)"} 1`,
 	} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("no %s in\n%s", line, metrics)
@@ -116,7 +116,7 @@ func TestRESPIsOpenWhileTheStoreFails(t *testing.T) {
 	if got := askRESP(t, conn, "CL.THROTTLE k 0 1 60 -1", 1); !strings.HasPrefix(got[0], "-ERR no decision could be made: the store fails (") {
 		t.Errorf("giving back: %v", got)
 	}
-	if metrics := s.get("admin", "/metrics").body; !strings.Contains(metrics, `stint_decisions_total{decision="error_open",rule=""} 3`) {
+	if metrics := s.get("admin", "/metrics").body; !strings.Contains(metrics, `stint_decisions_total{decision="error_open",rule="(take)"} 3`) {
 		t.Error(metrics)
 	}
 }

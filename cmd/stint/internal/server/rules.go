@@ -58,16 +58,26 @@ type rules struct {
 // [decide.Rules].
 type version struct {
 	set      *rule.Set
-	counters map[*rule.Rule]*metrics.RuleCounters
+	counters *metrics.SetCounters
 	metrics  *metrics.Metrics
 	sample   *impact.Sample  // nil if no sample is kept
 	headers  map[string]bool // canonical names of the headers that the rules read
-	decider  *rulelimit.Decider
 	reader   *identity.Reader
 	identity httplimit.Identity // that of the server, with the sources that the rules name
 	warned   *sync.Once         // of warnRequests
 
 	emergency *emergency.InForce // nil: there is no emergency
+
+	surfaces [metrics.Surfaces]surfaceRules
+}
+
+// surfaceRules are the rules of a version as one surface uses them. It implements
+// [decide.Rules].
+type surfaceRules struct {
+	*version
+
+	surface metrics.Surface
+	decider *rulelimit.Decider // nil unless the surface decides HTTP requests
 }
 
 // RuleSet implements [decide.Rules].
@@ -77,7 +87,8 @@ func (v *version) RuleSet() *rule.Set { return v.set }
 func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return v.reader.Read(given) }
 
 // Count implements [decide.Rules]. It counts an outcome and adds it to the sample.
-func (v *version) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
+func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
+	v.metrics.CheckDecided(v.surface, o)
 	v.metrics.CountOutcome(o, v.counters)
 	if v.sample != nil {
 		v.sample.Add(v.set.Attributes(), a, cost, o)
@@ -111,6 +122,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, node func
 		r.log.Info("no --rules given: serving the built-in rules")
 	}
 	r.manager = ruleset.NewManager(o)
+	m.ReadRules(func() *metrics.SetCounters { return r.current.Load().counters })
 	r.switched = r.newSwitch(o.Source, r.state.path)
 	m.ReadStale(r.manager.Stale)
 	if err := r.manager.Load(context.Background()); err != nil {
@@ -174,7 +186,7 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	r.install(current)
 	r.changing.Unlock()
 	if old != nil {
-		r.forget(old.set, set)
+		r.metrics.Forget(old.set, set)
 	}
 	r.metrics.RulesInForce(from.Number)
 	r.warn(v)
@@ -194,19 +206,22 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 // newVersion returns a rule set with its decider. That never fails: the set comes from a
 // source, and a rule that only other surfaces can apply is allowed.
 func (r *rules) newVersion(set *rule.Set) (*version, error) {
-	v := &version{warned: new(sync.Once), counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample, headers: headersOf(set), identity: r.identity}
-	for _, one := range set.Rules() {
-		v.counters[one] = r.metrics.Rule(one.ID)
+	v := &version{warned: new(sync.Once), counters: r.metrics.Rules(set), metrics: r.metrics, sample: r.sample, headers: headersOf(set), identity: r.identity}
+	for i := range v.surfaces {
+		v.surfaces[i] = surfaceRules{version: v, surface: metrics.Surface(i)}
 	}
 	var err error
-	v.decider, err = rulelimit.New(set, r.store, rulelimit.Options{
-		Identity: r.identity, PathEncoding: r.pathEncoding, AllowUnsupported: true,
-		Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) { v.Count(q, cost, o) },
-	})
-	if err != nil {
-		return nil, err
+	for _, s := range []metrics.Surface{metrics.Auth, metrics.Gateway} {
+		own := &v.surfaces[s]
+		own.decider, err = rulelimit.New(set, r.store, rulelimit.Options{
+			Identity: r.identity, PathEncoding: r.pathEncoding, AllowUnsupported: true,
+			Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) { own.Count(q, cost, o) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		v.set = own.decider.Status().Set
 	}
-	v.set = v.decider.Status().Set
 	if named := set.Identity(); named != nil {
 		if v.identity.APIKey, err = identity.ParseSources(named); err != nil {
 			return nil, err
@@ -233,15 +248,6 @@ func headersOf(set *rule.Set) map[string]bool {
 // readsHeader reports whether the rules in force may read the header with this canonical
 // name.
 func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[name] }
-
-// forget removes the metrics of the rules that the new set no longer has.
-func (r *rules) forget(old, set *rule.Set) {
-	for _, one := range old.Rules() {
-		if set.Rule(one.ID) == nil {
-			r.metrics.ForgetRule(one.ID)
-		}
-	}
-}
 
 func (r *rules) warn(v *version) {
 	if len(v.set.Rules()) == 0 {
@@ -288,7 +294,7 @@ func (r *rules) warnRequests(v *version) {
 
 // onError is called by the manager when it rejects a new version.
 func (r *rules) onError(err error) {
-	r.metrics.RulesReloaded(false)
+	r.metrics.RulesRejected()
 	r.log.Error("rules rejected; the previous version stays in force", errorAttr(err))
 }
 

@@ -44,6 +44,8 @@ type Server struct {
 
 	failOpen *failOpenLog
 
+	grpcRefused func() // counts a call to GRPC without the token
+
 	nodeID    string                // identifies this process among those that share its rules
 	certs     *certificates         // nil without TLS
 	grpcTLS   *certificates         // for gRPC; nil without TLS
@@ -68,7 +70,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	config.Logger = boundLog(config.Logger)
-	s := &Server{config: config, log: config.Logger, metrics: metrics.New(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
+	s := &Server{config: config, log: config.Logger, metrics: metrics.New(metrics.Options{NearLimit: config.NearLimit, NativeHistograms: config.NativeHistograms}), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
 	if config.HotKeyRate > 0 {
 		s.keys = topkeys.New(config.HotKeyRate)
@@ -95,10 +97,11 @@ func New(config Config) (*Server, error) {
 func (s *Server) measured() stint.Store {
 	store, calls := s.config.Store, s.config.StoreCalls
 	if calls == nil {
-		calls = metrics.NewStoreCalls()
+		calls = metrics.NewStoreCalls(s.config.NativeHistograms)
 		store = stint.ObserveStore(store, "memory", calls)
 	}
-	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats)
+	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats, s.config.MaxKeys)
+	s.metrics.ReadReady(s.isReady.Load)
 	s.failOpen = newFailOpenLog(s.log, calls.LastError)
 	s.metrics.OnFailOpen(s.failOpen.admitted)
 	return store
@@ -116,6 +119,7 @@ func (s *Server) prepare() error {
 		s.listen("http", s.config.HTTP, s.newCheckListener(s.httpHandler(), body))
 	}
 	if s.config.GRPC != "" {
+		s.grpcRefused = s.metrics.AuthFailures("grpc")
 		s.listen("grpc", s.config.GRPC, s.newGRPCListener())
 	}
 	if s.config.RESP != "" {
@@ -165,6 +169,13 @@ func (s *Server) newAddresses() *slowclient.Addresses {
 
 func (s *Server) listen(name, address string, service service) {
 	s.listeners = append(s.listeners, &listener{name: name, address: address, service: service})
+	certs := s.certs
+	if name == "grpc" {
+		certs = s.grpcTLS
+	}
+	if certs != nil {
+		s.metrics.ReadCertificate(name, certs.expires)
+	}
 }
 
 // Run opens the listeners and serves until ctx ends, then drains and returns

@@ -32,7 +32,7 @@ func TestGatewaySheds(t *testing.T) {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)
 	}
 	s.wantMetric("stint_gateway_in_flight 1", true)
-	s.wantMetric("stint_gateway_limit 1", true)
+	s.wantMetric("stint_gateway_in_flight_limit 1", true)
 	s.wantMetric("stint_gateway_shed_total 1", true)
 	close(leave)
 	if got := <-first; got.status != http.StatusOK {
@@ -47,7 +47,7 @@ func TestGatewaySheds(t *testing.T) {
 
 func TestGatewayWithoutLimitHasNoMetricsOfOne(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0", Upstreams: echo(t)})
-	s.wantMetric("stint_gateway_limit", false)
+	s.wantMetric("stint_gateway_in_flight_limit", false)
 }
 
 // Server-sent events pass as they are written, and hold no place.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint/internal/secret"
 )
@@ -92,6 +93,9 @@ func (c *certificates) use(contents [][]byte) error {
 // protocols returns the ALPN protocols in order of preference. HTTP/1.0 is listed because a
 // client that offers only HTTP/1.0 would be refused without it.
 func protocols() []string { return []string{"h2", "http/1.1", "http/1.0"} }
+
+// expires returns when the certificate in force expires.
+func (c *certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }
 
 // config returns the configuration of one listener, which looks up the certificates in
 // force at every handshake.

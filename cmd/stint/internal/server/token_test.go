@@ -54,7 +54,7 @@ func TestRefusedTokensAreCounted(t *testing.T) {
 	s.do("GET", "admin", "/rules", "", []string{"Authorization", "Bearer s3cret"})
 	s.do("GET", "http", "/v1/auth", "", []string{"Authorization", "Bearer s3cret"})
 	got := s.do("GET", "admin", "/metrics", "", []string{"Authorization", "Bearer adm1n"}).body
-	for _, want := range []string{`stint_tokens_refused_total{listener="http"} 2`, `stint_tokens_refused_total{listener="admin"} 3`} {
+	for _, want := range []string{`stint_auth_failures_total{listener="http"} 2`, `stint_auth_failures_total{listener="admin"} 3`} {
 		if !strings.Contains(got, "\n"+want+"\n") {
 			t.Errorf("%s is not there:\n%s", want, onlyOurs(got))
 		}
