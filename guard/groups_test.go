@@ -194,6 +194,9 @@ func TestDeadShardOpensItsOwnBreakerAlone(t *testing.T) {
 		if s.Shards[0].Opened != 1 || s.Shards[1].Opened != 0 || g.Up() {
 			t.Errorf("got %+v", s)
 		}
+		if want := (guard.Degraded{Open: 100}); s.Degraded != want || s.Shards[0].Degraded != want || s.Shards[1].Degraded != (guard.Degraded{}) {
+			t.Errorf("decided without the store: %+v", s)
+		}
 	})
 }
 

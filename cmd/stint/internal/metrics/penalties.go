@@ -71,16 +71,23 @@ func (p *penalties) expireLocked(l penaltyLabels, now time.Time) {
 
 // collect sends the number of penalties that last at the given time.
 func (p *penalties) collect(s *scrape, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l, ends := range p.ends {
-		p.expireLocked(l, now)
-		n := 0
-		for _, count := range ends {
-			n += count
-		}
+	for l, n := range p.lasting(now) {
 		s.to <- prometheus.MustNewConstMetric(p.active, prometheus.GaugeValue, float64(n), l.rule, l.penalty)
 	}
+}
+
+func (p *penalties) lasting(now time.Time) map[penaltyLabels]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lasting := make(map[penaltyLabels]int, len(p.ends))
+	for l, ends := range p.ends {
+		p.expireLocked(l, now)
+		lasting[l] = 0
+		for _, n := range ends {
+			lasting[l] += n
+		}
+	}
+	return lasting
 }
 
 // forget removes the series of a rule.
