@@ -173,6 +173,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		want string
 	}{
 		"no number":                {[]string{"--max-keys", "many"}, "--max-keys: \"many\" is not a valid whole number"},
+		"no share":                 {[]string{"--near-limit", "150%"}, "near-limit: "},
 		"no duration":              {[]string{"--drain-delay", "1"}, "--drain-delay: \"1\" is not a valid duration (write it as 1s)"},
 		"no duration, nor off":     {[]string{"--lease-time", "never"}, "--lease-time: \"never\" is not a valid duration (write it as 1s, or off)"},
 		"consistency of Envoy":     {[]string{"--envoy-config", ".", "--envoy-consistency", "lease"}, `envoy-consistency: "lease" is not known (use strict, leased or partitioned)`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stintdev/stint"
@@ -38,6 +39,14 @@ func (r *round) release() {
 	}
 }
 
+// traceOf returns the id of the sampled trace that a call belongs to, or "".
+func traceOf(ctx context.Context) string {
+	if parent := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(parent) == 1 {
+		return decide.TraceID(parent[0])
+	}
+	return ""
+}
+
 // Check decides the request that the message describes, by the rules.
 func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
 	if err := s.admit(ctx); err != nil {
@@ -48,6 +57,7 @@ func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.
 	if err := r.addCheck(m); err != nil {
 		return nil, s.rejected(ctx, err)
 	}
+	r.SetTrace(traceOf(ctx))
 	r.Decide(ctx, time.Now())
 	a, err := r.Answer(0)
 	if err != nil {
@@ -212,6 +222,7 @@ func (s *Service) takeOne(ctx context.Context, t *take, wrong error) (*stintv1.D
 	if wrong != nil {
 		return nil, nil, s.rejected(ctx, wrong)
 	}
+	r.SetTrace(traceOf(ctx))
 	r.Decide(ctx, time.Now())
 	a, err := r.Answer(0)
 	if err != nil {

@@ -57,11 +57,12 @@ func (m *Metrics) forgetRule(id string) {
 // fails open, if another rule denied the request while the store failed. counters has the
 // counters of all rules of the outcome.
 func (m *Metrics) CountOutcome(o *rule.Outcome, counters *SetCounters) {
-	switch {
-	case o.List == rule.ListAllow:
+	switch o.List {
+	case rule.ListAllow:
 		m.allowListed.Inc()
-	case o.List == rule.ListDeny:
+	case rule.ListDeny:
 		m.denyListed.Inc()
+	case rule.ListNone:
 	}
 	allowed := o.Allowed()
 	for hits := o.Hits; len(hits) > 0; {

@@ -153,7 +153,7 @@ func (s *scrape) clocks(all []ClockStats) {
 func (s *scrape) breakers(all []BreakerStats) {
 	open := s.family(prometheus.GaugeValue, "stint_store_breaker_open", "1 while the circuit breaker of a server of the store is open.", "shard")
 	opens := s.family(prometheus.CounterValue, "stint_store_breaker_opens_total", "How often that circuit breaker has opened.", "shard")
-	refused := s.family(prometheus.CounterValue, "stint_store_breaker_refused_total", "Calls that that circuit breaker refused.", "shard")
+	refused := s.family(prometheus.CounterValue, "stint_store_breaker_refused_total", "Calls that the open circuit breaker refused.", "shard")
 	degraded := prometheus.NewDesc("stint_degraded_decisions_total", "Claims decided without the store, by failure policy and the server that failed.", []string{"policy", "shard"}, nil)
 	for _, b := range all {
 		open(b.Shard, asFloat(b.Open))

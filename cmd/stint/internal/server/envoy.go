@@ -80,13 +80,14 @@ func (s *Server) decideEnvoy(ctx context.Context, request *ratelimitpb.RateLimit
 // envoyEnding returns how a request from Envoy ended. Its response does not say whether the
 // store decided it: the decisions by limit do.
 func envoyEnding(response *ratelimitpb.RateLimitResponse, err error) decide.Ending {
-	switch code := status.Code(err); {
-	case code == codes.OK:
+	switch status.Code(err) {
+	case codes.OK:
 		return decide.EndingOf(response.GetOverallCode() != ratelimitpb.RateLimitResponse_OVER_LIMIT, false)
-	case code == codes.InvalidArgument, code == codes.FailedPrecondition:
+	case codes.InvalidArgument, codes.FailedPrecondition:
 		return decide.Invalid
+	default:
+		return decide.Failed
 	}
-	return decide.Failed
 }
 
 // envoyServer is Envoy's rate limit service over gRPC.

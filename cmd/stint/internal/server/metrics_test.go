@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/stintdev/stint"
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -90,16 +93,21 @@ rules:
 // text of theirs.
 func TestExemplarsAreTheTraceIDsOfSampledRequests(t *testing.T) {
 	const sampled, other = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80319c"
-	s := run(t, Config{})
+	s := run(t, Config{GRPC: "127.0.0.1:0"})
+	client := stintv1.NewLimiterServiceClient(dialGRPC(t, s))
 	for _, parent := range []string{"00-" + sampled + "-b7ad6b7169203331-01", "00-" + other + "-b7ad6b7169203331-00", `sk_live_planted`} {
 		s.do(http.MethodPost, "http", "/v1/take", `{"key":"k","limit":"9/h"}`, []string{"Traceparent", parent})
 		s.get("http", "/v1/auth/", "X-Api-Key", "k", "Traceparent", parent)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
+		if _, err := client.Check(ctx, &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := s.get("admin", "/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
 	if !strings.HasPrefix(got.header.Get("Content-Type"), "application/openmetrics-text") || !strings.HasSuffix(got.body, "# EOF\n") {
 		t.Fatalf("%s: %.200s", got.header.Get("Content-Type"), got.body)
 	}
-	for _, surface := range []string{"take", "auth"} {
+	for _, surface := range []string{"take", "auth", "grpc"} {
 		found := false
 		for line := range strings.Lines(got.body) {
 			found = found || strings.HasPrefix(line, `stint_check_duration_seconds_bucket{surface="`+surface+`"`) && strings.Contains(line, `# {trace_id="`+sampled+`"}`)
