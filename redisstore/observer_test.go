@@ -70,7 +70,8 @@ func TestRoundTripThatFailsIsObserved(t *testing.T) {
 }
 
 func TestMetricsAreThoseOfStats(t *testing.T) {
-	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Heartbeat: -1})
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Heartbeat: testBeat})
+	eventually(t, "the clock has been compared", func() bool { return len(s.Stats().Clocks) == 1 })
 	if _, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: named(t, "slow", stint.TokenBucket, 1000), Cost: 1}); err != nil {
 		t.Fatal(err)
 	}
