@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 )
 
 // soon bounds a request while Stint does not answer: the timeout in the files of
@@ -31,16 +33,16 @@ func TestLimiterIsDown(t *testing.T) {
 				s, open := newSite(t, p, how), how == failsOpen
 				c := s.client(t)
 				c.awaitCounted()
-				s.stint.kill()
+				s.stint.Kill()
 				c.wantUndecided(s, open)
 				s.stint = serve(t, s.stintAddr)
 				c.awaitCounted()
 				if p.closedOnly {
 					return
 				}
-				s.stint.freeze()
+				s.stint.Freeze()
 				c.wantUndecided(s, open)
-				s.stint.thaw()
+				s.stint.Thaw()
 				c.awaitCounted()
 			})
 		}
@@ -70,7 +72,7 @@ func (c *client) wantUndecided(s *site, open bool) {
 // after Stint is back.
 func (c *client) awaitCounted() {
 	c.t.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(processtest.Patience)
 	for {
 		got := c.get("/ip")
 		if got.header.Get("X-RateLimit-Limit") == "2" && (got.status == http.StatusOK || got.status == http.StatusTooManyRequests) {
@@ -91,7 +93,7 @@ func TestStoreIsDown(t *testing.T) {
 		p := &proxies[i]
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, p, patient, "--store", "redis://"+freeAddr(t))
+			s := newSite(t, p, patient, "--store", "redis://"+processtest.FreeAddr(t))
 			c := s.client(t)
 			before := s.application.reached.Load()
 			got := c.get("/closed")

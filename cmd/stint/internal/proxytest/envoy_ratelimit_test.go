@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 )
 
 // envoyDomain is the configuration in the comment of deploy/envoy/ratelimit.yaml, with
@@ -39,14 +41,14 @@ func newRateLimitSite(t *testing.T, file string, how mode, replace []string, mor
 		args: envoyArgs(filepath.Base(file)), grpc: true,
 	}
 	p.find(t)
-	stintAddr := freeAddr(t)
+	stintAddr := processtest.FreeAddr(t)
 	stint := serveDomain(t, stintAddr, more...)
 	s := newSiteAt(t, p, how, stintAddr)
 	s.stint = stint
 	return s
 }
 
-func serveDomain(t *testing.T, stintAddr string, more ...string) *process {
+func serveDomain(t *testing.T, stintAddr string, more ...string) *processtest.Process {
 	t.Helper()
 	domain := folder(t)
 	write(t, filepath.Join(domain, "shop.yaml"), envoyDomain)
@@ -155,7 +157,7 @@ func TestEnvoyRateLimitMetadata(t *testing.T) {
 // await repeats a request until the reply is as wanted.
 func (c *client) await(path string, wanted func(*reply) bool) {
 	c.t.Helper()
-	for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(processtest.Patience); ; <-time.After(20 * time.Millisecond) {
 		got := c.get(path)
 		if wanted(&got) {
 			return
@@ -194,13 +196,13 @@ func TestEnvoyRateLimitWithoutStint(t *testing.T) {
 				}
 			}
 			client.await("/z", counted)
-			s.stint.kill()
+			s.stint.Kill()
 			undecided()
 			s.stint = serveDomain(t, s.stintAddr)
 			client.await("/z", counted)
-			s.stint.freeze()
+			s.stint.Freeze()
 			undecided()
-			s.stint.thaw()
+			s.stint.Thaw()
 			client.await("/z", counted)
 		})
 	}
@@ -236,14 +238,14 @@ func TestEnvoyWhileOneOfTwoStintsDrains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			secondAddr := freeAddr(t)
+			secondAddr := processtest.FreeAddr(t)
 			second := serveDomain(t, secondAddr)
 			s := start(t, []string{
 				"    - name: stint\n", "    - name: stint\n" + healthChecks,
 				oneEndpoint, strings.ReplaceAll(twoEndpoints, "SECOND", port(secondAddr)),
 				"timeout: 0.5s", "timeout: 5s", // a busy machine must not count as drained
 			})
-			s.client(t).wantDecidedWhile(func() error { return second.cmd.Process.Signal(syscall.SIGTERM) }, second.exited)
+			s.client(t).wantDecidedWhile(func() error { return second.Signal(syscall.SIGTERM) }, second.Exited())
 		})
 	}
 }

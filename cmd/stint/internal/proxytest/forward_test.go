@@ -17,13 +17,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 )
 
 // site is a proxy between clients, Stint and an application, all running.
 type site struct {
 	proxy       *proxy
 	addr        string
-	stint       *process
+	stint       *processtest.Process
 	stintAddr   string
 	application *application
 	clients     int
@@ -39,7 +41,7 @@ func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
 func newSiteWith(t *testing.T, p *proxy, how mode, rules string, more ...string) *site {
 	t.Helper()
 	p.find(t)
-	stintAddr := freeAddr(t)
+	stintAddr := processtest.FreeAddr(t)
 	stint := serveRules(t, stintAddr, rules, more...)
 	s := newSiteAt(t, p, how, stintAddr)
 	s.stint = stint
@@ -191,7 +193,7 @@ func TestEmergencyIsNamed(t *testing.T) {
 		p := &proxies[i]
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			admin := freeAddr(t)
+			admin := processtest.FreeAddr(t)
 			s := newSite(t, p, patient, "--admin", admin)
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+admin+"/v1/emergency", strings.NewReader(`{"limit":"1/h","by":"ip","for":"1h"}`))
 			if err != nil {

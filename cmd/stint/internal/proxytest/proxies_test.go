@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 	"github.com/stintdev/stint/internal/testserver"
 )
 
@@ -249,8 +250,8 @@ type set struct {
 // configure copies the files of deploy/ and inserts the test's addresses.
 func (p *proxy) configure(t *testing.T, stint, application string, how mode) *set {
 	t.Helper()
-	s := &set{proxy: p, program: p.find(t), folder: folder(t), addr: freeAddr(t)}
-	s.fill = strings.NewReplacer("FOLDER", s.folder, "PORT", port(s.addr), "SPARE", port(freeAddr(t)), "MAIN", filepath.Join(s.folder, "main.yaml"), "APPLICATION", port(application))
+	s := &set{proxy: p, program: p.find(t), folder: folder(t), addr: processtest.FreeAddr(t)}
+	s.fill = strings.NewReplacer("FOLDER", s.folder, "PORT", port(s.addr), "SPARE", port(processtest.FreeAddr(t)), "MAIN", filepath.Join(s.folder, "main.yaml"), "APPLICATION", port(application))
 	for _, file := range p.files {
 		text := read(t, filepath.Join("../../../../deploy", file))
 		switch how {
@@ -296,7 +297,7 @@ func (s *set) filled(args []string) (all []string) {
 
 func (s *set) start(t *testing.T) {
 	t.Helper()
-	start(t, s.addr, s.program, s.filled(s.proxy.args)...)
+	processtest.Start(t, s.addr, s.program, s.filled(s.proxy.args)...)
 	if s.proxy.closedOnly {
 		awaitRoutes(t, s.addr)
 	}
@@ -305,7 +306,7 @@ func (s *set) start(t *testing.T) {
 // awaitRoutes waits until Traefik has read its routes, before which it answers 404.
 func awaitRoutes(t *testing.T, addr string) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(processtest.Patience); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
 		if err != nil {
 			t.Fatal(err)

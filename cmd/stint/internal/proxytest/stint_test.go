@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 )
 
 // program is the path of the stint program under test.
@@ -76,16 +78,16 @@ const grpcHost = "127.0.0.2"
 
 // serve starts Stint at addr. It trusts the proxies, which connect from 127.0.0.1;
 // clients use other loopback addresses.
-func serve(t *testing.T, addr string, more ...string) *process {
+func serve(t *testing.T, addr string, more ...string) *processtest.Process {
 	t.Helper()
 	return serveRules(t, addr, strings.ReplaceAll(rules, "MANY", limitsOf(many)), more...)
 }
 
 // serveRules is serve with other rules.
-func serveRules(t *testing.T, addr, rules string, more ...string) *process {
+func serveRules(t *testing.T, addr, rules string, more ...string) *processtest.Process {
 	t.Helper()
 	file := filepath.Join(folder(t), "rules.yaml")
 	write(t, file, rules)
 	args := []string{"serve", "--rules", file, "--http", addr, "--grpc", grpcHost + ":" + port(addr), "--admin", "off", "--trusted-proxies", "127.0.0.1"}
-	return start(t, addr, program, append(args, more...)...)
+	return processtest.Start(t, addr, program, append(args, more...)...)
 }

@@ -1,6 +1,10 @@
 //go:build linux
 
-package proxytest
+// Package processtest runs programs for tests: servers that listen at an address and end
+// with the test.
+//
+// It needs Linux, where a program ends also when the test binary is killed.
+package processtest
 
 import (
 	"context"
@@ -20,17 +24,20 @@ import (
 	"time"
 )
 
-// patience bounds the start of a program. It is long, because the machine may be busy
+// Patience bounds the start of a program. It is long, because the machine may be busy
 // with other tests.
-const patience = 30 * time.Second
+const Patience = 30 * time.Second
 
-// process is a program that a test started. It ends with the test.
-type process struct {
+// Process is a program that a test started. It ends with the test.
+type Process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	exited chan struct{}
 	log    *record
 }
+
+// Log returns the end of what the program wrote.
+func (p *Process) Log() string { return p.log.String() }
 
 // record is the output of a process.
 type record struct {
@@ -51,10 +58,10 @@ func (r *record) String() string {
 	return string(r.text[max(0, len(r.text)-8<<10):])
 }
 
-// start runs a program and waits until it accepts connections at addr.
-func start(t *testing.T, addr, program string, args ...string) *process {
+// Start runs a program and waits until it accepts connections at addr.
+func Start(t *testing.T, addr, program string, args ...string) *Process {
 	t.Helper()
-	p := &process{t: t, exited: make(chan struct{}), log: &record{}}
+	p := &Process{t: t, exited: make(chan struct{}), log: &record{}}
 	p.cmd = exec.CommandContext(context.Background(), program, args...)
 	p.cmd.Env, p.cmd.SysProcAttr = environment(), &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -79,7 +86,7 @@ func environment() (env []string) {
 // run starts the program from a thread that lives as long as the program. The kernel
 // kills the program together with that thread, also if the test binary ends without a
 // cleanup.
-func (p *process) run() error {
+func (p *Process) run() error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -93,9 +100,9 @@ func (p *process) run() error {
 	return <-started
 }
 
-func (p *process) awaitPort(addr string) {
+func (p *Process) awaitPort(addr string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(Patience); time.Now().Before(end); {
 		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			_ = conn.Close()
 			return
@@ -109,28 +116,29 @@ func (p *process) awaitPort(addr string) {
 	p.t.Fatalf("%s does not listen at %s:\n%s", p.cmd, addr, p.log)
 }
 
-// kill ends the process and its children as a crash does.
-func (p *process) kill() {
+// Kill ends the process and its children as a crash does.
+func (p *Process) Kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // an error: the process has already ended
 	<-p.exited
 }
 
-// freeze stops the process. The kernel still accepts connections, but nothing answers
-// them until thaw. freeze waits until the signal has stopped every thread.
-func (p *process) freeze() {
+// Freeze stops the process. The kernel still accepts connections, but nothing answers
+// them until Thaw. Freeze waits until the signal has stopped every thread.
+func (p *Process) Freeze() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	for end := time.Now().Add(patience); !p.stopped(); <-time.After(time.Millisecond) {
+	for end := time.Now().Add(Patience); !p.stopped(); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			p.t.Fatal("it does not stop")
 		}
 	}
 }
 
-func (p *process) thaw() { p.signal(syscall.SIGCONT) }
+// Thaw resumes a frozen process.
+func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
 
 // stopped reports whether every thread has stopped.
-func (p *process) stopped() bool {
+func (p *Process) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
@@ -142,15 +150,21 @@ func (p *process) stopped() bool {
 	return err == nil && len(threads) > 0
 }
 
-func (p *process) signal(s syscall.Signal) {
+func (p *Process) signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
+	if err := p.Signal(s); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *process) end() {
-	p.kill()
+// Signal sends a signal to the process, without its children.
+func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Exited returns a channel that is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+func (p *Process) end() {
+	p.Kill()
 	if p.t.Failed() {
 		p.t.Logf("log of %s:\n%s", filepath.Base(p.cmd.Path), p.log)
 	}
@@ -171,8 +185,8 @@ var nextPort = func() *atomic.Uint32 {
 	return &n
 }()
 
-// freeAddr returns an address that no process and no other test uses.
-func freeAddr(t *testing.T) string {
+// FreeAddr returns an address that no process and no other test uses.
+func FreeAddr(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+int(nextPort.Add(1)%manyPorts)))
@@ -184,39 +198,4 @@ func freeAddr(t *testing.T) string {
 	}
 	t.Fatal("no free port")
 	return ""
-}
-
-// folder returns a new folder that every user may read, because proxies give up root.
-func folder(t *testing.T) string {
-	t.Helper()
-	path, err := os.MkdirTemp("", "proxytest") //nolint:usetesting // a folder of t.TempDir is closed to them
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(path) })
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func port(addr string) string {
-	_, p, _ := strings.Cut(addr, ":")
-	return p
 }
