@@ -20,7 +20,7 @@ RACED = ./redisstore ./cmd/stint/internal/server . ./lease ./cmd/stint/internal/
 	$(patsubst %,./%/...,$(filter-out . api bench cmd/stint examples,$(MODULES)))
 # Packages whose results are not cached, because they read files outside their module,
 # and the cache regards only those of the module.
-UNCACHED = $(addprefix ./cmd/stint/internal/,deploytest docstest moduletest)
+UNCACHED = $(addprefix ./cmd/stint/internal/,deploytest docstest moduletest monitoringtest)
 # The number of packages tested at once: one more than processors, because many
 # tests wait.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)

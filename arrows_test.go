@@ -119,6 +119,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/redisstoretest": {nil, "it is tests alone"},
 	"cmd/stint/internal/docstest":       {nil, "it is tests alone"},
 	"cmd/stint/internal/deploytest":     {nil, "it is tests alone"},
+	"cmd/stint/internal/monitoringtest": {nil, "it is tests alone"},
 	"cmd/stint/internal/moduletest":     {nil, "it is tests alone"},
 }
 

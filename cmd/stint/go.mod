@@ -17,6 +17,7 @@ require (
 	github.com/stintdev/stint v0.1.0
 	github.com/stintdev/stint/api v0.1.0
 	github.com/stintdev/stint/contrib/stintotel v0.1.0
+	github.com/stintdev/stint/contrib/stintprom v0.1.0
 	github.com/stintdev/stint/grpclimit v0.1.0
 	github.com/stintdev/stint/httplimit/jwtverify v0.1.0
 	github.com/stintdev/stint/redisstore v0.1.0

@@ -24,7 +24,7 @@
       'StintAvailabilityBurn',
       severity,
       'Too many requests of {{ $labels.job }} are not decided by the store.',
-      '{{ $value | humanizePercentage }} of the requests in the last %s ended with an error or by a failure policy. The error budget of 30 days lasts %s at this rate.' % [long, if rate > 10 then 'two days' else 'five days'],
+      '{{ $value | humanizePercentage }} of the requests in the last %s ended with an error or by a failure policy. The error budget of 30 days lasts %s or less at this rate.' % [long, if rate > 10 then 'two days' else 'five days'],
       |||
         job:stint_requests:bad_share%(long)s > %(factor)s * %%(budget).6g
         and
