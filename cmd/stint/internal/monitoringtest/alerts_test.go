@@ -32,7 +32,7 @@ func TestAlertsReachTheirReceiver(t *testing.T) {
 	write(t, rules, "rules: [{id: all, by: [api_key], limit: 1000/s}]\n")
 	stint := scrapedThrough(t, serve(t, "--http", addr, "--rules", rules, "--store", "redis-cluster://"+cluster.Nodes[0].Addr()))
 	startPrometheus(t, receiver.alertmanager, map[string][]string{"stint": {stint.Listener.Addr().String()}})
-	repeat(t, func(n int) { _, _ = check(addr, "key"+strconv.Itoa(n%100), "/") })
+	repeat(t, func(n int) { check(addr, "key"+strconv.Itoa(n%100), "/") })
 
 	victim := otherThan(cluster, cluster.Owner(cluster.Slot("stint:nodes")))
 	awaitPage(t, stint, `(?m)^stint_store_up 1$`)

@@ -36,9 +36,6 @@ type Process struct {
 	log    *record
 }
 
-// Log returns the end of what the program wrote.
-func (p *Process) Log() string { return p.log.String() }
-
 // record is the output of a process.
 type record struct {
 	mu   sync.Mutex
@@ -102,8 +99,9 @@ func (p *Process) run() error {
 
 func (p *Process) awaitPort(addr string) {
 	p.t.Helper()
+	dialer := net.Dialer{Timeout: time.Second}
 	for end := time.Now().Add(Patience); time.Now().Before(end); {
-		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+		if conn, err := dialer.DialContext(p.t.Context(), "tcp", addr); err == nil {
 			_ = conn.Close()
 			return
 		}
@@ -141,7 +139,7 @@ func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
 func (p *Process) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
+		text, err := os.ReadFile(thread) //nolint:gosec // a file of the kernel
 		_, state, _ := strings.Cut(string(text), ") ") // the state follows the name, which is in parentheses
 		if err != nil || !strings.HasPrefix(state, "T") {
 			return false
