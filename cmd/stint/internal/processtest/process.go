@@ -139,7 +139,7 @@ func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
 func (p *Process) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	for _, thread := range threads {
-		text, err := os.ReadFile(thread) //nolint:gosec // a file of the kernel
+		text, err := os.ReadFile(thread)               //nolint:gosec // a file of the kernel
 		_, state, _ := strings.Cut(string(text), ") ") // the state follows the name, which is in parentheses
 		if err != nil || !strings.HasPrefix(state, "T") {
 			return false
