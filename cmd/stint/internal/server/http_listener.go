@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/cmd/stint/internal/http1server"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
@@ -31,6 +32,7 @@ type httpListener struct {
 	cut       context.CancelFunc     // ends the context of every request
 	room      *slowclient.HeaderRoom // nil: headers over maxHeaderBytes are refused
 	addresses *slowclient.Addresses  // nil: connections are not tracked by address
+	plain     *http1server.Server    // serves plain requests; nil: net/http serves all
 	leaving   atomic.Bool            // unready: every answer closes its connection
 }
 
@@ -96,9 +98,12 @@ func (h *httpListener) serve(l net.Listener) error {
 		l = h.room.Listener(l)
 	}
 	var err error
-	if h.TLSConfig != nil {
+	switch {
+	case h.TLSConfig != nil:
 		err = h.ServeTLS(l, "", "")
-	} else {
+	case h.plain != nil:
+		err = h.plain.Serve(l)
+	default:
 		err = h.Serve(l)
 	}
 	if errors.Is(err, http.ErrServerClosed) {
@@ -114,11 +119,19 @@ func (h *httpListener) ready() {}
 func (h *httpListener) unready() { h.leaving.Store(true) }
 
 // drain stops accepting and waits for the requests in flight.
-func (h *httpListener) drain(ctx context.Context) error { return h.Shutdown(ctx) }
+func (h *httpListener) drain(ctx context.Context) error {
+	if h.plain != nil {
+		return h.plain.Shutdown(ctx)
+	}
+	return h.Shutdown(ctx)
+}
 
 // stop closes all remaining connections, upgraded ones included.
 func (h *httpListener) stop() {
 	h.cut()
+	if h.plain != nil {
+		h.plain.Close()
+	}
 	_ = h.Close() // only reports that a listener was closed before
 }
 

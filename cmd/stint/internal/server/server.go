@@ -25,8 +25,10 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/cmd/stint/internal/http1server"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
+	"github.com/stintdev/stint/cmd/stint/internal/peek"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
 	"github.com/stintdev/stint/internal/secret"
@@ -139,6 +141,9 @@ func (s *Server) listenGateway() error {
 		return err
 	}
 	l := s.newHTTPListener(handler, 0, 0)
+	if peek.Supported { // without, only net/http notices that a client leaves
+		l.plain = http1server.New(l.Server)
+	}
 	if a := s.addresses; a != nil {
 		l.addresses, l.ConnContext, l.ConnState = a, a.ConnContext, a.ConnState
 	}

@@ -2,7 +2,6 @@ package slowclient
 
 import (
 	"context"
-	"crypto/tls"
 	"hash/maphash"
 	"net"
 	"net/http"
@@ -340,10 +339,8 @@ func trackedIn(c net.Conn) *trackedConn {
 		switch wrapper := c.(type) {
 		case *trackedConn:
 			return wrapper
-		case *tls.Conn:
+		case interface{ NetConn() net.Conn }: // of this package, of http1server, or a *tls.Conn
 			c = wrapper.NetConn()
-		case interface{ inner() net.Conn }:
-			c = wrapper.inner()
 		default:
 			return nil
 		}

@@ -2,6 +2,7 @@ package slowclient
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -25,7 +26,8 @@ import (
 // allows, its next read would be an ordinary one.
 type departure struct {
 	raw   syscall.RawConn
-	leave context.CancelFunc // ends the requests of the connection; nil: net/http watches
+	open  context.Context    //nolint:containedctx // ends with the connection
+	leave context.CancelFunc // ends open, and so the requests of the connection; nil: net/http watches
 
 	served atomic.Uint64 // counts the beginnings and the ends of requests: odd while one is served
 	armed  atomic.Bool   // the timer is set, or its function runs
@@ -40,7 +42,7 @@ const lookAfter = 25 * time.Millisecond
 // [Connections] for clients that leave. next, unless nil, is another such hook.
 func ConnContext(next func(context.Context, net.Conn) context.Context) func(context.Context, net.Conn) context.Context {
 	return func(ctx context.Context, c net.Conn) context.Context {
-		if t, ok := c.(*timedConn); ok && peek.Supported {
+		if t := timedIn(c); t != nil && peek.Supported {
 			ctx = t.watch(ctx)
 		}
 		if next != nil {
@@ -50,8 +52,32 @@ func ConnContext(next func(context.Context, net.Conn) context.Context) func(cont
 	}
 }
 
-// watch returns a context that ends with the connection.
+// timedIn returns the connection of [Connections] inside wrappers, or nil. Of a TLS
+// connection, net/http reads other bytes ahead.
+func timedIn(c net.Conn) *timedConn {
+	for {
+		switch wrapper := c.(type) {
+		case *timedConn:
+			return wrapper
+		case *tls.Conn:
+			return nil
+		case interface{ NetConn() net.Conn }:
+			c = wrapper.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// watch returns a context that ends with the connection. A connection that changes its
+// server is watched twice: both contexts end.
 func (c *timedConn) watch(ctx context.Context) context.Context {
+	d := &c.departure
+	if d.leave != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		context.AfterFunc(d.open, cancel)
+		return ctx
+	}
 	socket, ok := innermost(c).(syscall.Conn)
 	if !ok {
 		return ctx
@@ -60,20 +86,19 @@ func (c *timedConn) watch(ctx context.Context) context.Context {
 	if err != nil {
 		return ctx // the connection is closed
 	}
-	d := &c.departure
 	d.raw, d.timer = raw, time.AfterFunc(time.Hour, c.look)
 	d.timer.Stop()
-	ctx, d.leave = context.WithCancel(ctx)
-	return ctx
+	d.open, d.leave = context.WithCancel(ctx)
+	return d.open
 }
 
 func innermost(c net.Conn) net.Conn {
 	for {
-		wrapper, ok := c.(interface{ inner() net.Conn })
+		wrapper, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
 			return c
 		}
-		c = wrapper.inner()
+		c = wrapper.NetConn()
 	}
 }
 
@@ -84,14 +109,30 @@ func (c *timedConn) reads(p []byte) bool {
 	switch {
 	case d.leave == nil:
 	case d.served.Load()&1 == 1:
-		d.served.Add(1)
+		c.EndRequest()
 	case len(p) == 1:
-		if n := d.served.Add(1); !d.armed.Swap(true) {
-			c.lookAt(n)
-		}
+		c.BeginRequest()
 		return false
 	}
 	return true
+}
+
+// BeginRequest notes that a request is served, for a server that does not read ahead.
+func (c *timedConn) BeginRequest() {
+	d := &c.departure
+	if d.leave == nil {
+		return
+	}
+	if n := d.served.Add(1); !d.armed.Swap(true) {
+		c.lookAt(n)
+	}
+}
+
+// EndRequest notes the end of the request, before the next read.
+func (c *timedConn) EndRequest() {
+	if c.departure.leave != nil {
+		c.departure.served.Add(1)
+	}
 }
 
 // lookAt sets the timer, which must not be armed by others.

@@ -31,8 +31,8 @@ func (l *listener) Accept() (net.Conn, error) {
 // conn passes on CloseWrite, by which net/http shuts down a connection in order.
 type conn struct{ net.Conn }
 
-// inner returns the wrapped connection.
-func (c conn) inner() net.Conn { return c.Conn }
+// NetConn returns the wrapped connection.
+func (c conn) NetConn() net.Conn { return c.Conn }
 
 func (c conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {

@@ -1,0 +1,219 @@
+package http1server
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxHead is the size of the largest plain head. Larger ones go to the http.Server.
+	maxHead = 4 << 10
+
+	// maxParts is the greatest number of reads in which a plain head arrives. It bounds how
+	// often a head is parsed.
+	maxParts = 4
+
+	// maxKeptFields is the greatest number of fields of a response whose map is used again.
+	maxKeptFields = 32
+)
+
+// conn is a connection that has had only plain requests. One goroutine serves it.
+type conn struct {
+	server   *Server
+	raw      net.Conn
+	watched  Watched         // nil: raw does not watch
+	ctx      context.Context //nolint:containedctx // that of the connection, from which those of requests derive
+	cancel   context.CancelFunc
+	template *http.Request   // what all requests of the connection have in common
+	ended    <-chan struct{} // closed when the http.Server takes no more connections
+	began    time.Time
+
+	state  atomic.Int32  // an http.ConnState
+	input  [maxHead]byte // the first unread bytes belong to no request yet
+	unread int
+	late   time.Time   // when the next head is late; zero: it has not begun, or may take any time
+	header http.Header // of the response
+}
+
+func (s *Server) newConn(base context.Context, raw net.Conn, ended <-chan struct{}) *conn {
+	c := &conn{server: s, raw: raw, ended: ended, began: time.Now(), header: http.Header{}}
+	c.watched, _ = raw.(Watched)
+	c.setState(http.StateNew)
+	if s.http.ConnContext != nil {
+		base = s.http.ConnContext(base, raw)
+	}
+	c.ctx, c.cancel = context.WithCancel(context.WithValue(base, http.LocalAddrContextKey, raw.LocalAddr()))
+	c.template = (&http.Request{
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, RemoteAddr: raw.RemoteAddr().String(),
+	}).WithContext(c.ctx)
+	s.add(c)
+	return c
+}
+
+func (c *conn) setState(state http.ConnState) {
+	c.state.Store(int32(state))
+	if hook := c.server.http.ConnState; hook != nil {
+		hook(c.raw, state)
+	}
+}
+
+// serve serves requests until one is not plain, the client leaves or a response ends the
+// connection.
+func (c *conn) serve() {
+	defer c.server.remove(c)
+	defer c.cancel()
+	c.late = c.setDeadline(c.server.http.ReadHeaderTimeout)
+	for {
+		h, found := c.read()
+		switch {
+		case found == notPlain:
+			c.handOver()
+			return
+		case found == incomplete || c.server.draining.Load() || !c.respond(&h):
+			c.close()
+			return
+		}
+		c.setState(http.StateIdle)
+		if c.server.draining.Load() {
+			c.close()
+			return
+		}
+		c.setDeadline(c.server.http.IdleTimeout)
+	}
+}
+
+// setDeadline bounds the next reads and returns when they end. 0 sets no bound.
+func (c *conn) setDeadline(after time.Duration) (end time.Time) {
+	if after > 0 {
+		end = time.Now().Add(after)
+	}
+	_ = c.raw.SetReadDeadline(end) // fails on a closed connection, as the read does
+	return end
+}
+
+// read returns the next head. It returns incomplete if the connection ends before, and
+// notPlain if the http.Server is to read what has arrived.
+func (c *conn) read() (h head, found verdict) {
+	for part := 0; ; part++ {
+		if c.unread > 0 {
+			h, found = parseHead(c.input[:c.unread])
+			switch {
+			case found != incomplete:
+				return h, found
+			case part == maxParts || c.unread == maxHead:
+				return h, notPlain
+			}
+			if c.late.IsZero() {
+				c.late = c.setDeadline(c.server.http.ReadHeaderTimeout)
+			}
+		}
+		n, err := c.raw.Read(c.input[c.unread:])
+		c.unread += n
+		if n == 0 && err != nil {
+			return h, incomplete
+		}
+	}
+}
+
+// respond serves a request. It reports whether the connection may have another one.
+func (c *conn) respond(h *head) (again bool) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	r := c.template.WithContext(ctx)
+	h.fill(r)
+	c.unread = copy(c.input[:], c.input[h.size:c.unread])
+	c.late = time.Time{}
+	c.setDeadline(0)
+	c.setState(http.StateActive)
+	if c.watched != nil {
+		c.watched.BeginRequest()
+		defer c.watched.EndRequest()
+	}
+	w := newResponse(c, r)
+	defer func() {
+		w.release()
+		if problem := recover(); problem != nil {
+			again = false
+			c.logPanic(problem)
+		}
+	}()
+	c.server.http.Handler.ServeHTTP(w, r)
+	return w.finish()
+}
+
+// logPanic logs the panic of a handler as net/http does.
+func (c *conn) logPanic(problem any) {
+	if err, ok := problem.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		c.logf("http: panic serving %v: %v\n%s", c.template.RemoteAddr, problem, debug.Stack())
+	}
+}
+
+func (c *conn) logf(format string, values ...any) {
+	if to := c.server.http.ErrorLog; to != nil {
+		to.Printf(format, values...)
+		return
+	}
+	log.Printf(format, values...)
+}
+
+func (c *conn) close() {
+	_ = c.raw.Close() // nothing can be done about its error
+	c.setState(http.StateClosed)
+}
+
+// handOver gives the connection to the http.Server.
+func (c *conn) handOver() {
+	select {
+	case c.server.handed <- &begunConn{Conn: c.raw, begun: c.input[:c.unread], late: c.late}:
+	case <-c.ended:
+		c.close()
+	}
+}
+
+// begunConn is a connection some of whose bytes have been read. The http.Server uses it as
+// it uses any other.
+type begunConn struct {
+	net.Conn
+
+	begun []byte    // what has been read
+	late  time.Time // the deadline of the head that has begun; zero: none
+}
+
+// NetConn returns the connection without what has been read.
+func (c *begunConn) NetConn() net.Conn { return c.Conn }
+
+// Read implements [net.Conn].
+func (c *begunConn) Read(p []byte) (int, error) {
+	if len(c.begun) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.begun)
+	if c.begun = c.begun[n:]; len(c.begun) == 0 {
+		c.begun = nil // releases the memory of the plain connection
+	}
+	return n, nil
+}
+
+// SetReadDeadline implements [net.Conn]. The first deadline is that of the head, which has
+// begun before.
+func (c *begunConn) SetReadDeadline(t time.Time) error {
+	if !c.late.IsZero() && (t.IsZero() || c.late.Before(t)) {
+		t = c.late
+	}
+	c.late = time.Time{}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// CloseWrite passes on the method by which net/http shuts a connection down in order.
+func (c *begunConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,111 @@
+package http1server
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// facts are what the header of the handler says about the rest of the head.
+type facts struct {
+	hasDate, hasType, hasTrailers, saysClose bool
+}
+
+// writeFields writes the status line and the fields of the handler to head. What depends on
+// the body follows in begin.
+func (w *response) writeFields() {
+	h := w.conn.header
+	w.readLength(h)
+	w.readFacts(h)
+	w.head = appendFields(appendStatus(w.head[:0], w.status), h, w.keeps)
+}
+
+// readLength reads the Content-Length, which it removes if it is invalid.
+func (w *response) readLength(h http.Header) {
+	values := h["Content-Length"]
+	if len(values) == 0 || values[0] == "" {
+		return
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || n < 0 {
+		w.conn.logf("http: invalid Content-Length of %q", values[0])
+		delete(h, "Content-Length")
+		return
+	}
+	w.length = n
+}
+
+func (w *response) readFacts(h http.Header) {
+	_, w.hasDate = h["Date"]
+	_, w.hasType = h["Content-Type"]
+	w.hasType = w.hasType || h.Get("Content-Encoding") != "" // an encoded body must not be sniffed
+	connection := h.Get("Connection")
+	w.last = connection == "close" || w.conn.server.draining.Load()
+	w.saysClose = w.last && httpguts.HeaderValuesContainsToken([]string{connection}, "close")
+	for _, value := range h["Trailer"] {
+		w.announce(value)
+		w.hasTrailers = true
+	}
+}
+
+// keeps reports whether a field of the handler is written. It notes trailers, which are not.
+func (w *response) keeps(name string) bool {
+	switch name {
+	case "Content-Length":
+		return w.length >= 0 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
+	case "Content-Type":
+		return w.status != http.StatusNotModified
+	case "Connection":
+		return !w.last || w.saysClose
+	case "Transfer-Encoding":
+		return false
+	}
+	if strings.HasPrefix(name, http.TrailerPrefix) {
+		w.hasTrailers = true
+		return false
+	}
+	return true
+}
+
+// appendStatus appends the status line: RFC 9112, section 4.
+func appendStatus(b []byte, status int) []byte {
+	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10)
+	b = append(b, ' ')
+	if text := http.StatusText(status); text != "" {
+		return append(append(b, text...), "\r\n"...)
+	}
+	b = append(b, "status code "...)
+	return append(strconv.AppendInt(b, int64(status), 10), "\r\n"...)
+}
+
+// appendFields appends the fields that keep accepts, sorted by their names.
+func appendFields(b []byte, h http.Header, keep func(name string) bool) []byte {
+	var room [maxKeptFields]string // enough for most responses, on the stack
+	names := room[:0]
+	for name := range h {
+		if keep(name) && httpguts.ValidHeaderFieldName(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range h[name] {
+			b = appendField(b, name, value)
+		}
+	}
+	return b
+}
+
+// lineEnds replaces the ends of lines, by which a value would become several fields.
+var lineEnds = strings.NewReplacer("\n", " ", "\r", " ")
+
+func appendField(b []byte, name, value string) []byte {
+	if strings.ContainsAny(value, "\r\n") {
+		value = lineEnds.Replace(value)
+	}
+	b = append(append(b, name...), ": "...)
+	return append(append(b, strings.Trim(value, " \t")...), "\r\n"...)
+}
