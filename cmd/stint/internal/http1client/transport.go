@@ -10,8 +10,9 @@
 // Use it for requests that [Supports] accepts, and http.Transport for all others. It
 // promises what http.Transport does for them:
 //
-//   - Responses are read by [http.ReadResponse]: chunked bodies, trailers, bodies that end
-//     with the connection, and statuses without a body. A malformed response is an error.
+//   - Responses are read as by [http.ReadResponse], and by that function itself unless they
+//     are plain (see plainResponse): chunked bodies, trailers, bodies that end with the
+//     connection, and statuses without a body. A malformed response is an error.
 //   - A request is sent again only if a connection that has been idle turns out to be dead
 //     before the first byte of the response, and then once, over a new connection.
 //     http.Transport tries one idle connection after the other: a request at which the
@@ -151,6 +152,10 @@ func (t *Transport) receive(c *conn, r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		return nil, &noResponseError{err}
+	}
+	if res := plainResponse(c.reader, r); res != nil {
+		c.left = math.MaxInt64
+		return res, nil
 	}
 	for {
 		res, err := http.ReadResponse(c.reader, r)

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
 const (
@@ -72,10 +74,10 @@ func (c *conn) serve() {
 	for {
 		h, found := c.read()
 		switch {
-		case found == notPlain:
+		case found == http1line.Other:
 			c.handOver()
 			return
-		case found == incomplete || c.server.draining.Load() || !c.respond(&h):
+		case found == http1line.Incomplete || c.server.draining.Load() || !c.respond(&h):
 			c.close()
 			return
 		}
@@ -97,17 +99,17 @@ func (c *conn) setDeadline(after time.Duration) (end time.Time) {
 	return end
 }
 
-// read returns the next head. It returns incomplete if the connection ends before, and
-// notPlain if the http.Server is to read what has arrived.
-func (c *conn) read() (h head, found verdict) {
+// read returns the next head. It returns Incomplete if the connection ends before, and
+// Other if the http.Server is to read what has arrived.
+func (c *conn) read() (h head, found http1line.Verdict) {
 	for part := 0; ; part++ {
 		if c.unread > 0 {
-			h, found = parseHead(c.input[:c.unread])
+			h, found = parseHead(string(c.input[:c.unread]))
 			switch {
-			case found != incomplete:
+			case found != http1line.Incomplete:
 				return h, found
 			case part == maxParts || c.unread == maxHead:
-				return h, notPlain
+				return h, http1line.Other
 			}
 			if c.late.IsZero() {
 				c.late = c.setDeadline(c.server.http.ReadHeaderTimeout)
@@ -116,7 +118,7 @@ func (c *conn) read() (h head, found verdict) {
 		n, err := c.raw.Read(c.input[c.unread:])
 		c.unread += n
 		if n == 0 && err != nil {
-			return h, incomplete
+			return h, http1line.Incomplete
 		}
 	}
 }

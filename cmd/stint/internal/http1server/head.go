@@ -1,20 +1,13 @@
 package http1server
 
 import (
-	"bytes"
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
-)
 
-// verdict says what the first bytes of a connection are.
-type verdict uint8
-
-const (
-	incomplete verdict = iota // the beginning of a head that may be plain
-	plain                     // a plain head
-	notPlain                  // anything else
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
 // head is the head of a plain request.
@@ -48,22 +41,22 @@ func (h *head) fill(r *http.Request) {
 //     connection stays open (section 9.3).
 //
 // All values are copies: a handler may keep one without keeping the others.
-func parseHead(arrived []byte) (h head, found verdict) {
-	line, rest, found := nextLine(arrived)
-	if found != plain || !h.parseRequestLine(line) {
-		if found == incomplete && mayBegin(arrived) {
-			return h, incomplete
+func parseHead(arrived string) (h head, found http1line.Verdict) {
+	line, rest, found := http1line.Next(arrived)
+	if found != http1line.Plain || !h.parseRequestLine(line) {
+		if found == http1line.Incomplete && mayBegin(arrived) {
+			return h, http1line.Incomplete
 		}
-		return h, notPlain
+		return h, http1line.Other
 	}
 	h.header = http.Header{}
 	for {
-		line, rest, found = nextLine(rest)
+		line, rest, found = http1line.Next(rest)
 		switch {
-		case found != plain:
+		case found != http1line.Plain:
 			return h, found
 		case len(line) > 0 && !h.parseField(line):
-			return h, notPlain
+			return h, http1line.Other
 		case len(line) == 0:
 			h.size = len(arrived) - len(rest)
 			return h, h.complete()
@@ -71,84 +64,60 @@ func parseHead(arrived []byte) (h head, found verdict) {
 	}
 }
 
-// nextLine cuts off the first line, without its end.
-func nextLine(text []byte) (line, rest []byte, found verdict) {
-	n := bytes.IndexByte(text, '\n')
-	switch {
-	case n < 0:
-		return nil, nil, incomplete
-	case n == 0 || text[n-1] != '\r':
-		return nil, nil, notPlain
-	}
-	return text[:n-1], text[n+1:], plain
-}
-
 var methods = [...]string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
 // mayBegin reports whether the text is the beginning of a request line that may be plain.
 // Clients that speak another protocol get their answer at once.
-func mayBegin(text []byte) bool {
+func mayBegin(text string) bool {
 	for _, m := range methods {
-		if n := min(len(m), len(text)); string(text[:n]) == m[:n] {
+		if n := min(len(m), len(text)); text[:n] == m[:n] {
 			return true
 		}
 	}
 	return false
 }
 
-func (h *head) parseRequestLine(line []byte) bool {
-	const version = " HTTP/1.1"
-	for _, m := range methods {
-		if len(line) > len(m) && string(line[:len(m)]) == m && line[len(m)] == ' ' {
-			h.method, line = m, line[len(m)+1:]
-			break
-		}
-	}
-	target, ok := bytes.CutSuffix(line, []byte(version))
-	if h.method == "" || !ok || len(target) == 0 || target[0] != '/' {
+func (h *head) parseRequestLine(line string) bool {
+	method, line, _ := strings.Cut(line, " ")
+	target, ok := strings.CutSuffix(line, " HTTP/1.1")
+	if !ok || !slices.Contains(methods[:], method) || target == "" || target[0] != '/' {
 		return false
 	}
-	for _, c := range target {
-		if c <= ' ' || c > '~' {
+	for i := range len(target) {
+		if c := target[i]; c <= ' ' || c > '~' {
 			return false
 		}
 	}
-	h.target = string(target)
+	h.method, h.target = strings.Clone(method), strings.Clone(target)
 	var err error
 	h.url, err = url.ParseRequestURI(h.target)
 	return err == nil
 }
 
-func (h *head) parseField(line []byte) bool {
-	colon := bytes.IndexByte(line, ':')
-	if colon <= 0 || !isToken(line[:colon]) {
+func (h *head) parseField(line string) bool {
+	name, value, ok := http1line.Field(line)
+	if !ok {
 		return false
 	}
-	value := bytes.Trim(line[colon+1:], " \t")
-	for _, c := range value {
-		if (c < ' ' || c > '~') && c != '\t' {
-			return false
-		}
-	}
-	name := textproto.CanonicalMIMEHeaderKey(string(line[:colon]))
+	name = textproto.CanonicalMIMEHeaderKey(strings.Clone(name))
 	switch {
 	case name == "Host":
-		ok := h.host == "" && isPlainHost(value)
-		h.host = string(value)
+		ok = h.host == "" && isPlainHost(value)
+		h.host = strings.Clone(value)
 		return ok
-	case name == "Connection" && !bytes.EqualFold(value, []byte("keep-alive")), isSpecial(name):
+	case name == "Connection" && !strings.EqualFold(value, "keep-alive"), isSpecial(name):
 		return false
 	}
-	h.header[name] = append(h.header[name], string(value))
+	h.header[name] = append(h.header[name], strings.Clone(value))
 	return true
 }
 
 // complete returns what a complete head is.
-func (h *head) complete() verdict {
+func (h *head) complete() http1line.Verdict {
 	if h.host == "" || len(h.header["Connection"]) > 1 {
-		return notPlain
+		return http1line.Other
 	}
-	return plain
+	return http1line.Plain
 }
 
 // isSpecial reports whether a field changes how the request or the connection is read, or
@@ -165,29 +134,13 @@ func isSpecial(name string) bool {
 	return false
 }
 
-// isToken accepts the characters of a field name: RFC 9110, section 5.6.2.
-func isToken(name []byte) bool {
-	for _, c := range name {
-		if !tokens[c] {
-			return false
-		}
-	}
-	return true
-}
-
-var tokens = func() (set [256]bool) {
-	for c := range set {
-		set[c] = '0' <= c && c <= '9' || 'a' <= c|' ' && c|' ' <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
-	}
-	return set
-}()
-
 // isPlainHost accepts names, IPv4 and IPv6 addresses, with and without a port.
-func isPlainHost(host []byte) bool {
-	for _, c := range host {
+func isPlainHost(host string) bool {
+	for i := range len(host) {
+		c := host[i]
 		if letter := c | ' '; (letter < 'a' || letter > 'z') && (c < '0' || c > '9') && strings.IndexByte(".-_:[]", c) < 0 {
 			return false
 		}
 	}
-	return len(host) > 0
+	return host != ""
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
 const patience = 20 * time.Second
@@ -314,11 +316,11 @@ func TestRequestsReachHandlersAsFromNetHTTP(t *testing.T) {
 func TestPlainRequests(t *testing.T) {
 	plainOnes := map[string]bool{"get": true, "fields": true, "keepAlive": true, "escaped": true, "twoSlashes": true, "ipv6": true, "longest": true}
 	for name, request := range requests {
-		h, found := parseHead([]byte(request)[:min(len(request), maxHead)])
-		if (found == plain) != plainOnes[name] {
+		h, found := parseHead(request[:min(len(request), maxHead)])
+		if (found == http1line.Plain) != plainOnes[name] {
 			t.Errorf("%s: the verdict is %d", name, found)
 		}
-		if found == plain && h.size != len(request) {
+		if found == http1line.Plain && h.size != len(request) {
 			t.Errorf("%s: the head has %d bytes, want %d", name, h.size, len(request))
 		}
 	}
@@ -328,7 +330,7 @@ func TestPlainRequests(t *testing.T) {
 // verdict does not depend on what follows the head.
 func FuzzParseHead(f *testing.F) {
 	for _, request := range requests {
-		f.Add([]byte(request))
+		f.Add(request)
 	}
 	seen := make(chan *http.Request, 1)
 	s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Clone(context.Background()) })}
@@ -338,20 +340,20 @@ func FuzzParseHead(f *testing.F) {
 		f.Fatal(err)
 	}
 	go func() { _ = s.Serve(l) }()
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text string) {
 		h, found := parseHead(text)
-		if found != plain {
+		if found != http1line.Plain {
 			return
 		}
-		if again, found := parseHead(text[:h.size]); found != plain || !reflect.DeepEqual(again, h) {
+		if again, found := parseHead(text[:h.size]); found != http1line.Plain || !reflect.DeepEqual(again, h) {
 			t.Fatalf("alone, %q is %d", text[:h.size], found)
 		}
-		if _, found := parseHead(text[:h.size-1]); found != incomplete {
+		if _, found := parseHead(text[:h.size-1]); found != http1line.Incomplete {
 			t.Fatalf("without its last byte, %q is %d", text[:h.size], found)
 		}
 		c := dial(t, l.Addr())
 		defer c.Close()
-		send(t, c, string(text[:h.size]))
+		send(t, c, text[:h.size])
 		var want *http.Request
 		select {
 		case want = <-seen:

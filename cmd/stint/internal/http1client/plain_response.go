@@ -1,0 +1,139 @@
+package http1client
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
+)
+
+// plainResponse reads a response whose head has arrived and has one meaning, in less time
+// than http.ReadResponse, which reads all others. It returns nil, and has read nothing, for
+// those. A plain response is one to a GET by HTTP/1.1 with
+//
+//   - a final status that allows a body, and plain lines ([http1line.Field]);
+//   - exactly one Content-Length, in digits (RFC 9112, section 6.2), and no
+//     Transfer-Encoding (section 6.1);
+//   - no Connection but "keep-alive" (section 9.3);
+//   - nothing that makes the standard library change the header.
+func plainResponse(from *bufio.Reader, r *http.Request) *http.Response {
+	if r.Method != http.MethodGet {
+		return nil
+	}
+	const end = "\r\n\r\n"
+	arrived, _ := from.Peek(from.Buffered()) // cannot fail
+	size := bytes.Index(arrived, []byte(end))
+	if size < 0 {
+		return nil
+	}
+	size += len(end)
+	line, fields, found := http1line.Next(string(arrived[:size]))
+	if found != http1line.Plain {
+		return nil
+	}
+	res := parseStatus(line)
+	if res == nil || !parseFields(fields, res) || res.ContentLength < 0 {
+		return nil
+	}
+	_, _ = from.Discard(size) // cannot fail: all of it is buffered
+	res.Request, res.Body = r, http.NoBody
+	if res.ContentLength > 0 {
+		res.Body = &sizedBody{from, res.ContentLength}
+	}
+	return res
+}
+
+// parseStatus reads a status line with a reason: RFC 9112, section 4. It returns nil for
+// any other.
+func parseStatus(line string) *http.Response {
+	status, ok := strings.CutPrefix(line, "HTTP/1.1 ")
+	if !ok || len(status) < 5 || status[3] != ' ' {
+		return nil
+	}
+	for i := range len(status) {
+		if status[i] < ' ' || status[i] > '~' {
+			return nil
+		}
+	}
+	code, err := strconv.ParseUint(status[:3], 10, 16)
+	if err != nil || code < http.StatusOK || code == http.StatusNoContent || code == http.StatusNotModified {
+		return nil
+	}
+	return &http.Response{Status: status, StatusCode: int(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
+}
+
+// parseFields reads all fields into the header of a response. It reports whether they are
+// plain.
+func parseFields(text string, res *http.Response) bool {
+	const usual = 12 // fields
+	res.Header = make(http.Header, usual)
+	values := make([]string, 0, usual) // in one piece, which costs less
+	for {
+		line, rest, found := http1line.Next(text)
+		if found != http1line.Plain || line == "" {
+			return found == http1line.Plain
+		}
+		name, value, ok := http1line.Field(line)
+		if !ok {
+			return false
+		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if !readField(res, name, value) {
+			return false
+		}
+		if values = append(values, value); len(res.Header[name]) > 0 {
+			res.Header[name] = append(res.Header[name], value)
+		} else {
+			n := len(values)
+			res.Header[name] = values[n-1 : n : n]
+		}
+		text = rest
+	}
+}
+
+// readField reads the length. It returns false for a field that makes the response not
+// plain.
+func readField(res *http.Response, name, value string) bool {
+	switch name {
+	case "Content-Length":
+		n, err := strconv.ParseUint(value, 10, 63)
+		known := res.ContentLength >= 0
+		res.ContentLength = int64(n) //nolint:gosec // it has 63 bits
+		return err == nil && !known
+	case "Connection":
+		return strings.EqualFold(value, "keep-alive") && len(res.Header[name]) == 0
+	case "Transfer-Encoding", "Trailer", "Pragma":
+		return false
+	}
+	return true
+}
+
+// sizedBody is a body with a length. It returns io.EOF with its last bytes.
+type sizedBody struct {
+	from *bufio.Reader
+	left int64
+}
+
+// Read implements [io.Reader].
+func (b *sizedBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	switch b.left -= int64(n); {
+	case b.left == 0:
+		err = io.EOF
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// Close implements [io.Closer]. The body around it closes the connection.
+func (b *sizedBody) Close() error { return nil }
