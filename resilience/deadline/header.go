@@ -24,7 +24,11 @@ const (
 // ignored; without a valid value ok is false. A name of "" means [DefaultHeader]. The
 // other two headers may also be named, and keep their own format.
 func Left(h http.Header, name string) (left time.Duration, ok bool) {
-	for _, name := range []string{cmp.Or(name, DefaultHeader), grpcHeader, envoyHeader} {
+	named := DefaultHeader
+	if name != "" {
+		named = http.CanonicalHeaderKey(name)
+	}
+	for _, name := range [...]string{named, grpcHeader, envoyHeader} {
 		if d, valid := least(h, name); valid && (!ok || d < left) {
 			left, ok = d, true
 		}
@@ -32,16 +36,16 @@ func Left(h http.Header, name string) (left time.Duration, ok bool) {
 	return left, ok
 }
 
-// least returns the least valid value of a header.
+// least returns the least valid value of a header with a canonical name.
 func least(h http.Header, name string) (left time.Duration, ok bool) {
 	parse := milliseconds
-	switch http.CanonicalHeaderKey(name) {
+	switch name {
 	case grpcHeader:
 		parse = grpcTimeout
 	case envoyHeader:
 		parse = envoyTimeout
 	}
-	for _, value := range h.Values(name) {
+	for _, value := range h[name] {
 		if d, valid := parse(value); valid && (!ok || d < left) {
 			left, ok = d, true
 		}

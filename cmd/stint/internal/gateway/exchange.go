@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
-const requestIDHeader = "X-Request-Id"
+const requestIDHeader = "X-Request-Id" // canonical, as all names by which the gateway looks fields up
 
 type exchangeKey struct{}
 
@@ -138,8 +138,8 @@ func (x *exchange) restore(upstream http.Header) {
 			break
 		}
 	}
-	upstream.Del(requestIDHeader)
-	own.Set(requestIDHeader, x.id)
+	delete(upstream, requestIDHeader)
+	own[requestIDHeader] = []string{x.id}
 }
 
 // isRateLimit accepts names as net/http spells them, such as Ratelimit.
@@ -162,8 +162,8 @@ const maxRequestID = 128 // characters
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := requestID(r.Header)
-		r.Header.Set(requestIDHeader, id)
-		w.Header().Set(requestIDHeader, id)
+		r.Header[requestIDHeader] = []string{id}
+		w.Header()[requestIDHeader] = []string{id}
 		next.ServeHTTP(w, r)
 	})
 }

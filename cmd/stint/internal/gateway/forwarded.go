@@ -27,7 +27,7 @@ func (g *Gateway) setForwarded(in *http.Request, out http.Header) {
 	}
 	setOrDrop(out, forwardedFor, addrText(peer))
 	setOrDrop(out, forwardedHost, in.Host)
-	out.Set(forwardedProto, scheme(in))
+	setOrDrop(out, forwardedProto, scheme(in))
 }
 
 // continueForwarded keeps the fields of a trusted proxy and appends the proxy's address.
@@ -102,12 +102,13 @@ func joined(values []string, last string) string {
 	return strings.Join(append(slices.Clip(values), last), ", ")
 }
 
+// setOrDrop sets a field with a canonical name, or drops it if the value is empty.
 func setOrDrop(h http.Header, name, value string) {
 	if value == "" {
-		h.Del(name)
+		delete(h, name)
 		return
 	}
-	h.Set(name, value)
+	h[name] = []string{value}
 }
 
 // rewrite makes the outgoing request, independent of the upstream. Hop-by-hop fields,
@@ -120,7 +121,7 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	}
 	p.Out.Host = p.In.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: no rule reads it
-	p.Out.Header.Set(requestIDHeader, x.id)
+	p.Out.Header[requestIDHeader] = []string{x.id}
 	g.setForwarded(p.In, p.Out.Header)
 	setTrace(p.In.Header, p.Out.Header)
 	keepWebSocket(p)
@@ -146,8 +147,9 @@ func hideIdempotencyKey(h http.Header) {
 // accepts "Upgrade: h2c" would open a tunnel without limits. The request is then an
 // ordinary one, as HTTP allows.
 func keepWebSocket(p *httputil.ProxyRequest) {
-	if h := p.Out.Header; !strings.EqualFold(h.Get("Upgrade"), "websocket") {
-		h.Del("Upgrade")
-		h.Del("Connection")
+	h := p.Out.Header
+	if upgrade := h["Upgrade"]; len(upgrade) == 0 || !strings.EqualFold(upgrade[0], "websocket") {
+		delete(h, "Upgrade")
+		delete(h, "Connection")
 	}
 }

@@ -17,14 +17,14 @@ const maxTraceMembers = 32
 // setTrace writes a valid trace context, derived from the request, to out.
 func setTrace(in, out http.Header) {
 	parents, state := in["Traceparent"], strings.Join(in["Tracestate"], ",")
-	out.Del("Tracestate")
+	delete(out, "Tracestate")
 	if len(parents) != 1 || !validTraceparent(parents[0]) {
-		out.Set("Traceparent", newTraceparent())
+		out["Traceparent"] = []string{newTraceparent()}
 		return
 	}
-	out.Set("Traceparent", parents[0])
+	out["Traceparent"] = parents
 	if state != "" && validTracestate(state) {
-		out.Set("Tracestate", state)
+		out["Tracestate"] = []string{state}
 	}
 }
 
