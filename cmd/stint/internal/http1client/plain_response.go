@@ -71,9 +71,8 @@ func parseStatus(line string) *http.Response {
 // parseFields reads all fields into the header of a response. It reports whether they are
 // plain.
 func parseFields(text string, res *http.Response) bool {
-	const usual = 12 // fields
-	res.Header = make(http.Header, usual)
-	values := make([]string, 0, usual) // in one piece, which costs less
+	res.Header = http.Header{}
+	values := make([]string, 0, 8) // in one piece, which costs less
 	for {
 		line, rest, found := http1line.Next(text)
 		if found != http1line.Plain || line == "" {
@@ -104,7 +103,7 @@ func readField(res *http.Response, name, value string) bool {
 	case "Content-Length":
 		n, err := strconv.ParseUint(value, 10, 63)
 		known := res.ContentLength >= 0
-		res.ContentLength = int64(n) //nolint:gosec // it has 63 bits
+		res.ContentLength = int64(n)
 		return err == nil && !known
 	case "Connection":
 		return strings.EqualFold(value, "keep-alive") && len(res.Header[name]) == 0
