@@ -36,9 +36,12 @@ func (p *pair) plainConnections() int {
 
 func (p *pair) await(t *testing.T, connections int) {
 	t.Helper()
-	for end := time.Now().Add(patience); p.plainConnections() != connections; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	late := time.After(patience)
+	for p.plainConnections() != connections {
+		select {
+		case <-late:
 			t.Fatalf("%d connections are plain, want %d", p.plainConnections(), connections)
+		case <-time.After(time.Millisecond):
 		}
 	}
 }
@@ -63,26 +66,48 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	p.await(t, 0)
 }
 
-func TestHeadsArriveInParts(t *testing.T) {
-	p := serve(t, echoPath)
-	c := dial(t, p.plain)
-	r := bufio.NewReader(c)
-	for _, parts := range []int{1, 2, maxParts, 3 * maxParts, 1, 2} {
-		text := getPath("/slow")
-		for i := range parts {
-			if i > 0 {
-				time.Sleep(5 * time.Millisecond) // parts in one read are one part
-			}
-			send(t, c, text[len(text)*i/parts:len(text)*(i+1)/parts])
-		}
-		if _, got := readResponse(t, r); got != "/slow" {
-			t.Errorf("the answer is %q", got)
-		}
-		if parts <= maxParts && p.plainConnections() > 1 {
-			t.Error("the connection is counted twice")
-		}
+// pipes is a listener of connections in memory, each of whose writes is one read.
+type pipes chan net.Conn
+
+func (l pipes) Accept() (net.Conn, error) {
+	c, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
 	}
-	p.await(t, 0)
+	return c, nil
+}
+
+func (l pipes) Close() error { close(l); return nil }
+
+func (l pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestHeadsArriveInParts(t *testing.T) {
+	l := make(pipes)
+	h := &http.Server{Handler: http.HandlerFunc(echoPath)}
+	s := New(h)
+	t.Cleanup(func() { _ = h.Close(); s.Close() })
+	go func() { _ = s.Serve(l) }()
+	for _, parts := range []int{1, 2, maxParts, 3 * maxParts} {
+		c, served := net.Pipe()
+		l <- served
+		r := bufio.NewReader(c)
+		for range 2 {
+			text := getPath("/slow")
+			for i := range parts {
+				send(t, c, text[len(text)*i/parts:len(text)*(i+1)/parts])
+			}
+			if _, got := readResponse(t, r); got != "/slow" {
+				t.Errorf("the answer is %q", got)
+			}
+		}
+		s.mu.Lock()
+		if plain := len(s.conns) == 1; plain != (parts <= maxParts) {
+			t.Errorf("in %d parts: plain is %v", parts, plain)
+		}
+		s.mu.Unlock()
+		_ = c.Close()
+		(&pair{server: s}).await(t, 0)
+	}
 }
 
 func TestHTTP2IsHandedOver(t *testing.T) {
