@@ -114,12 +114,13 @@ func TestWhatCounts(t *testing.T) {
 		{Claims: []stint.Claim{claim(c.limit, "k", 5)}, Shadows: [][]stint.Claim{{claim(c.limit, "k", 1)}}},
 		{Claims: []stint.Claim{claim(c.limit, "k", 0)}},
 		{Claims: []stint.Claim{claim(c.limit, "k", -1)}},
+		{Claims: []stint.Claim{claim(c.limit, "dry", 1), claim(other, "dry", 1)}, Dry: true},
 		{Claims: []stint.Claim{claim(caller, "k", 1)}},
 		{Claims: []stint.Claim{{Key: "k", Cost: 1}}}, // the store refuses it
 		{},
 	}
 	for range 10 {
-		if err := c.TakeGroups(t.Context(), groups, nil); err != nil {
+		if err := c.TakeGroups(t.Context(), groups, make([]stint.Decision, 11)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range groups {
@@ -168,12 +169,13 @@ func TestSamplingKeepsTheRate(t *testing.T) {
 		}
 		groups[i].Claims = []stint.Claim{{Key: key, Limit: c.limit, Cost: 1}}
 	}
+	out := make([]stint.Decision, len(groups))
 	for _, weight := range []int64{1, 16, 16} {
 		if got := c.sketch.weight.Load(); got != weight {
 			t.Errorf("weight %d, want %d", got, weight)
 		}
 		for range 20_000 {
-			_ = c.TakeGroups(t.Context(), groups, nil)
+			_ = c.TakeGroups(t.Context(), groups, out)
 		}
 		got := c.sketch.EndInterval(time.Second)
 		if len(got) == 0 || got[0].Key != "busy" || got[0].PerSecond < 190_000 || got[0].PerSecond > 210_000 {
@@ -200,9 +202,10 @@ func testSamplingMakesNoKeyHotByChance(t *testing.T) {
 	for i := range groups { // a rule with two limits
 		groups[i].Claims = []stint.Claim{{Key: "k", Limit: c.limit, Cost: 1}, {Key: "k", Limit: second, Cost: 1}}
 	}
+	out := make([]stint.Decision, 2*len(groups))
 	for name, take := range map[string]func(){
 		"alone": func() { c.take("k", 1000) },
-		"batch": func() { _ = c.TakeGroups(t.Context(), groups, nil) },
+		"batch": func() { _ = c.TakeGroups(t.Context(), groups, out) },
 	} {
 		for thousands, want := range map[int]bool{9: false, 14: true} {
 			for range 20 {
@@ -237,6 +240,7 @@ func TestManyGoroutinesCountExactly(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { c.take("k", 1000) })
+		all.Go(func() { c.sketch.Top(Minute, true) })
 	}
 	all.Wait()
 	if got := c.sketch.EndInterval(time.Second); len(got) != 1 || got[0].PerSecond != 8000 {
@@ -247,10 +251,10 @@ func TestManyGoroutinesCountExactly(t *testing.T) {
 func TestCountingAllocatesNothing(t *testing.T) {
 	c := newCounted(t, 100)
 	claim := stint.Claim{Key: "k", Limit: c.limit, Cost: 1}
-	groups := []stint.Group{{Claims: []stint.Claim{claim, claim}}}
+	groups, out := []stint.Group{{Claims: []stint.Claim{claim, claim}}}, make([]stint.Decision, 2)
 	if n := testing.AllocsPerRun(1000, func() {
 		_, _ = c.Take(t.Context(), claim)
-		_ = c.TakeGroups(t.Context(), groups, nil)
+		_ = c.TakeGroups(t.Context(), groups, out)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -263,7 +267,7 @@ func TestItIsTheStoreThatItWraps(t *testing.T) {
 }
 
 // BenchmarkTake measures checks of limits in memory, alone and counted, with the part of
-// the claims that is counted under load: single ones, and batches of 100.
+// the claims that is counted under load: single ones of one key and of many, and batches.
 func BenchmarkTake(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})
 	sampled := New(10_000)
@@ -272,6 +276,10 @@ func BenchmarkTake(b *testing.B) {
 	groups := make([]stint.Group, 100)
 	for i := range groups {
 		groups[i].Claims = []stint.Claim{{Key: fmt.Sprint("sk_live_", i), Limit: limit, Cost: 1}}
+	}
+	invented := make([]stint.Claim, 100_000)
+	for i := range invented {
+		invented[i] = stint.Claim{Key: fmt.Sprint("invented ", i), Limit: limit, Cost: 1}
 	}
 	out := make([]stint.Decision, len(groups))
 	for _, c := range []struct {
@@ -282,6 +290,13 @@ func BenchmarkTake(b *testing.B) {
 		b.Run("one/"+c.name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := c.store.Take(ctx, groups[0].Claims[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("invented/"+c.name, func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				if _, err := c.store.Take(ctx, invented[n%len(invented)]); err != nil {
 					b.Fatal(err)
 				}
 			}
