@@ -46,6 +46,8 @@ type Config struct {
 	MostDenied float64
 	// Emergency switches the emergency. Nil: the API has none.
 	Emergency Emergency
+	// Top counts the keys of this node. Nil: the API shows none.
+	Top Top
 	// Logger receives every change and every failure. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -123,6 +125,7 @@ func (a *API) endpoints() []endpoint {
 		{"GET /v1/emergency", Viewer, a.emergencyStatus},
 		{"PUT /v1/emergency", Operator, a.putEmergency},
 		{"DELETE /v1/emergency", Operator, a.deleteEmergency},
+		{"GET /v1/top", Viewer, a.top},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},
 	}

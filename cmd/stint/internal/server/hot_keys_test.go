@@ -53,7 +53,7 @@ rules:
 	}
 }
 
-func TestWithoutAHotKeyRateNothingIsCounted(t *testing.T) {
+func TestWithoutASketchNothingIsCounted(t *testing.T) {
 	store := stint.NewMemory(stint.MemoryOptions{})
 	if got := countKeys(store, nil); got != stint.Store(store) {
 		t.Errorf("%T is between a check and its store", got)

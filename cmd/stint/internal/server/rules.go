@@ -98,7 +98,7 @@ func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 // newRules loads the first version of the rules.
 func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
 	var hot func(stint.Limit, string) bool
-	if keys != nil {
+	if config.HotKeyRate > 0 {
 		hot = keys.Hot
 	}
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)

@@ -41,7 +41,7 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	store   stint.Store
-	keys    *topkeys.Sketch // nil: hot keys are not watched for
+	keys    *topkeys.Sketch // nil: no keys are counted
 	rules   *rules
 
 	failOpen *failOpenLog
@@ -74,8 +74,10 @@ func New(config Config) (*Server, error) {
 	config.Logger = boundLog(config.Logger)
 	s := &Server{config: config, log: config.Logger, metrics: metrics.New(metrics.Options{NearLimit: config.NearLimit, NativeHistograms: config.NativeHistograms}), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
-	if config.HotKeyRate > 0 {
+	if config.HotKeyRate > 0 || config.Admin != "" {
 		s.keys = topkeys.New(config.HotKeyRate)
+	}
+	if config.HotKeyRate > 0 {
 		s.metrics.ReadHotKeys(s.keys.HotKeys)
 	}
 	var err error
