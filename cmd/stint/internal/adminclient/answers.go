@@ -5,6 +5,7 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -125,6 +126,14 @@ type State struct {
 	Listed    string `json:"listed"` // deny, allow, or empty
 }
 
+// Top is the keys with the highest counts.
+type Top struct {
+	topkeys.Top
+
+	// Unanswered are the servers whose counts are missing from a merged answer.
+	Unanswered []string `json:"unanswered,omitempty"`
+}
+
 // Nodes are the nodes that share their rules.
 type Nodes struct {
 	Nodes []ruleset.Node `json:"nodes"`
@@ -168,3 +177,4 @@ func (*Outcome) member() string { return "changed" }
 func (*Valid) member() string   { return "diff" }
 func (*States) member() string  { return "limits" }
 func (*Nodes) member() string   { return "nodes" }
+func (*Top) member() string     { return "items" }

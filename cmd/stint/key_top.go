@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
+)
+
+const (
+	// maxTopServers bounds the servers that one command asks at the same time.
+	maxTopServers = 64
+	// topTime bounds the wait for each of several servers.
+	topTime = 5 * time.Second
+	// allOfTop is the greatest limit that the API takes. A merged answer needs all items of
+	// each server.
+	allOfTop = 3000
+)
+
+// topFlags are the flags of stint key top.
+type topFlags struct {
+	adminFlags
+
+	by, rule, window string
+	limit            int
+	servers          []string
+}
+
+func newTopCommand() *cobra.Command {
+	f := &topFlags{}
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Show the keys that are denied or allowed most often",
+		Long: `Show the keys that were denied or allowed most often in the last minute or hour,
+the busiest first. A key has at least COUNT - ERROR and at most COUNT requests.
+Keys are shortened.
+
+Each server counts its own requests. Give --server several addresses, separated
+by commas, to see the sum over these servers. This needs the role admin on each of
+them, and the command fails if one does not answer, after the sum of the others.`,
+		Example: "  stint key top\n  stint key top --by allowed --rule orders --window 1h --limit 50\n  stint key top --server http://10.0.0.1:6070,http://10.0.0.2:6070",
+		Args:    noArguments,
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.by, "by", "denied", "count `denied|allowed` requests")
+	flags.StringVar(&f.rule, "rule", "", "only keys of the rule of this `ID` (default all rules, and limits that callers bring)")
+	flags.StringVar(&f.window, "window", "1m", "the last minute or hour, as `1m|1h`")
+	flags.IntVar(&f.limit, "limit", 20, "show at most `N` keys")
+	f.define(c)
+	flags.Lookup("server").Usage = "`URL,…` of the servers' --admin listeners (default $STINT_SERVER, else " + defaultAdmin + ")"
+	mustComplete(c, "rule", f.completeRules)
+	mustComplete(c, "by", cobra.FixedCompletions([]cobra.Completion{"denied", "allowed"}, cobra.ShellCompDirectiveNoFileComp))
+	mustComplete(c, "window", cobra.FixedCompletions([]cobra.Completion{"1m", "1h"}, cobra.ShellCompDirectiveNoFileComp))
+	run := f.running(func(ctx context.Context, _ []string) error { return f.top(ctx) })
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+// check refuses wrong flags, and splits the addresses. The first one becomes that of the
+// client.
+func (f *topFlags) check() error {
+	switch {
+	case f.by != "denied" && f.by != "allowed":
+		return usagef("by: %.40q is not known (use denied or allowed)", f.by)
+	case f.window != "1m" && f.window != "1h":
+		return usagef("window: %.40q is not known (use 1m or 1h)", f.window)
+	case f.limit < 1 || f.limit > allOfTop:
+		return usagef("limit: %d is not a number from 1 to %d", f.limit, allOfTop)
+	}
+	f.servers = strings.Split(cmp.Or(f.server, os.Getenv("STINT_SERVER")), ",")
+	for i, server := range f.servers {
+		f.servers[i] = strings.TrimSpace(server)
+	}
+	if len(f.servers) > maxTopServers {
+		return usagef("server: %d addresses are given (give at most %d)", len(f.servers), maxTopServers)
+	}
+	if sorted := slices.Sorted(slices.Values(f.servers)); len(slices.Compact(sorted)) < len(f.servers) {
+		return usagef("server: an address is given twice, whose requests would count twice (leave one out)")
+	}
+	if len(f.servers) > 1 {
+		f.server = f.servers[0]
+	}
+	return nil
+}
+
+func (f *topFlags) top(ctx context.Context) error {
+	q := adminclient.Request{Method: http.MethodGet, Path: "/v1/top", Query: url.Values{"by": {f.by}, "window": {f.window}}}
+	if f.rule != "" {
+		q.Query.Set("rule", f.rule)
+	}
+	var top adminclient.Top
+	if len(f.servers) == 1 {
+		q.Query.Set("limit", strconv.Itoa(f.limit))
+		return f.ask(ctx, q, &top, func(w io.Writer) error { return printTop(w, &top) })
+	}
+	q.Query.Set("limit", strconv.Itoa(allOfTop))
+	top, err := f.merged(ctx, q)
+	if err != nil && len(top.Unanswered) == len(f.servers) {
+		return err
+	}
+	body, encoding := json.Marshal(&top)
+	if encoding != nil {
+		return encoding
+	}
+	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printTop(w, &top) }), err)
+}
+
+// merged asks all servers at the same time, and merges their answers. The error joins those
+// of the servers that did not answer.
+func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged adminclient.Top, err error) {
+	clients := make([]*adminclient.Client, len(f.servers))
+	for i, server := range f.servers {
+		c := *f.client
+		if c.URL, err = serverURL("server", server, "http://host:6070,http://host2:6070"); err != nil {
+			return merged, err
+		}
+		clients[i] = &c
+	}
+	ctx, cancel := context.WithTimeout(ctx, topTime)
+	defer cancel()
+	answers, failures := make([]adminclient.Top, len(clients)), make([]error, len(clients))
+	var asked sync.WaitGroup
+	for i, c := range clients {
+		asked.Go(func() { failures[i] = askTop(ctx, c, q, &answers[i]) })
+	}
+	asked.Wait()
+	var parts []topkeys.Top
+	for i, failure := range failures {
+		if failure == nil {
+			parts = append(parts, answers[i].Top)
+			continue
+		}
+		failures[i] = fmt.Errorf("no counts from %s: %w", clients[i].URL, failure)
+		merged.Unanswered = append(merged.Unanswered, clients[i].URL.String())
+	}
+	merged.Top = topkeys.Merge(parts)
+	merged.Cut(f.rule, f.limit)
+	return merged, errors.Join(failures...)
+}
+
+// askTop asks one of several servers. A server whose rules do not have the rule has no key of
+// it.
+func askTop(ctx context.Context, c *adminclient.Client, q adminclient.Request, top *adminclient.Top) error {
+	_, err := c.Into(ctx, q, top)
+	if refused, ok := errors.AsType[*adminclient.Error](err); ok && refused.Status == http.StatusNotFound && strings.HasPrefix(refused.Message, "rule: ") {
+		return nil
+	}
+	if err == nil && slices.ContainsFunc(top.Items, func(i topkeys.Item) bool { return i.ID == 0 }) {
+		return errors.New("its keys have no ids, because the token is below the role admin (give a token of that role, or ask one server at a time)")
+	}
+	return err
+}
+
+func printTop(out io.Writer, top *adminclient.Top) error {
+	t := newTable(out, "RULE", "KEY", "COUNT", "ERROR", "ID")
+	for _, item := range top.Items {
+		id := "-"
+		if item.ID != 0 {
+			id = strconv.FormatUint(item.ID, 10)
+		}
+		t.row(cell(item.Rule), cell(item.Key), item.Count, item.Error, id)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	l := &printer{w: out}
+	l.printf("since %s; any other key has at most %d\n", timestamp(top.Since), top.Floor)
+	return l.err
+}
