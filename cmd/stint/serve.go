@@ -83,6 +83,9 @@ func serve(ctx context.Context, flags *serveFlags, logs io.Writer) error {
 	if err := flags.openIdentity(ctx, &config, log); err != nil {
 		return err
 	}
+	if err := flags.openExporters(&config, log); err != nil {
+		return err
+	}
 	closeStore, err := flags.openStore(&config, log)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/server"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/layered"
@@ -80,7 +81,7 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	if f.storeClock == clockOfNode {
 		options.Clock = time.Now
 	}
-	layers, calls := f.layers(log)
+	layers, calls := f.layers(c.Tracer, log)
 	store, err := redisopen.New(context.Background(), options, layers)
 	if err != nil {
 		return nil, usagef("store: %w", err)
@@ -114,7 +115,7 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 	if err != nil {
 		return nil, err
 	}
-	layers, calls := f.layers(log)
+	layers, calls := f.layers(c.Tracer, log)
 	store, err := remoteopen.New(context.Background(), options, layers)
 	if err != nil {
 		return nil, usagef("store: %w", err)
@@ -202,14 +203,14 @@ func schemeOf(text string) string {
 
 // layers returns the options of the guard and the leases in front of a shared store, and
 // the measurements of the guard's calls.
-func (f *serveFlags) layers(log *slog.Logger) (layered.Options, *metrics.StoreCalls) {
+func (f *serveFlags) layers(tracer *tracing.Tracer, log *slog.Logger) (layered.Options, *metrics.StoreCalls) {
 	circuit := guard.DefaultBreaker()
 	if circuit.SlowAfter = f.storeSlow; f.storeSlow == 0 {
 		circuit.SlowRatio = 0
 	}
 	calls := metrics.NewStoreCalls(f.nativeHistograms)
 	return layered.Options{
-		Guard:  guard.Options{Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Observer: calls, Local: f.openLocal},
+		Guard:  guard.Options{Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Observer: stint.Observers(calls, tracer.Calls()), Local: f.openLocal},
 		Lease:  lease.Options{Time: time.Duration(f.leaseTime)},
 		Logger: log,
 	}, calls

@@ -78,7 +78,7 @@ func New(o Options) (*Gateway, error) {
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
-		Transport:      roundTripper(g.roundTrip),
+		Transport:      roundTripper(func(r *http.Request) (*http.Response, error) { return g.traced(r, g.roundTrip) }),
 		FlushInterval:  -1,                                                             // forward every write at once
 		ErrorLog:       slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug), // logs truncated responses
 		BufferPool:     &buffers{},

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/urlpath"
 	"github.com/stintdev/stint/resilience/breaker"
@@ -51,6 +52,10 @@ type Options struct {
 	// circuit breaker at most once a second for each address. Defaults to the address of
 	// the connection.
 	ClientAddr func(*http.Request) netip.Addr
+
+	// Tracer records each request to an upstream on behalf of a recorded request. The
+	// upstream then gets the trace context of that span. Nil records none.
+	Tracer *tracing.Tracer
 
 	// Logger gets one line per health change and per failed request. Defaults to
 	// discarding.

@@ -113,6 +113,25 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
+// Registry returns all metrics, for exporters.
+func (m *Metrics) Registry() prometheus.Gatherer { return m.registry }
+
+// ReadSpans shows how many spans were not delivered, and how many requests were not
+// recorded because of a bound: on those that callers mark as sampled, and on those that the
+// server samples itself.
+func (m *Metrics) ReadSpans(unrecorded func() (marked, sampled uint64), undelivered func() uint64) {
+	const help = "Requests that were to be traced and were not, because of the bound on requests that callers mark or on those that the server samples (caller, sampled), and spans that were not delivered (undelivered)."
+	reason := func(reason string, value func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_traces_dropped_total", Help: help, ConstLabels: prometheus.Labels{"reason": reason}},
+			func() float64 { return float64(value()) })
+	}
+	m.registry.MustRegister(
+		reason("caller", func() uint64 { marked, _ := unrecorded(); return marked }),
+		reason("sampled", func() uint64 { _, sampled := unrecorded(); return sampled }),
+		reason("undelivered", undelivered),
+	)
+}
+
 // ObserveCheck records the duration of one check. trace is the id of its trace; empty
 // without one.
 func (m *Metrics) ObserveCheck(s Surface, took time.Duration, trace string) {

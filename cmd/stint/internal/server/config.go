@@ -11,12 +11,15 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/resilience/adaptive"
@@ -179,8 +182,21 @@ type Config struct {
 	// third of it to answer. Defaults to 1 min.
 	StreamTimeout time.Duration
 
+	// Tracer records spans of requests. Nil records none.
+	Tracer *tracing.Tracer
+	// DroppedSpans returns how many recorded spans were not delivered. It is required with a
+	// Tracer.
+	DroppedSpans func() uint64
+	// Exporters send the metrics elsewhere, until the server has drained.
+	Exporters []Exporter
+
 	// Logger defaults to one that discards everything.
 	Logger *slog.Logger
+}
+
+// Exporter sends the metrics of a registry elsewhere, until ctx ends.
+type Exporter interface {
+	Run(ctx context.Context, registry prometheus.Gatherer)
 }
 
 // identity returns Identity with the trusted proxies.

@@ -44,7 +44,8 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 	decided := gateway.WithRequestID(denials.Wrap(m.Wrap(shed)))
 	bodies := slowclient.Bodies(s.config.StreamTimeout, gateway.ErrSlowClient, gateway.WithoutHopByHop(s.rules.readsHeader, decided))
 	arrived := deadline.Middleware{}.Arrived(bodies) // the gateway applies the deadline: no client may cut a decision short
-	return httplimit.SpellHeaders(arrived), nil
+	spelt := httplimit.SpellHeaders(arrived)
+	return s.config.Tracer.Listener().HTTP("", spelt.ServeHTTP), nil
 }
 
 // gatewayOptions returns the routes and the groups of upstreams. Upstreams are one group
@@ -59,6 +60,7 @@ func (s *Server) gatewayOptions() gateway.Options {
 		o.Groups = []gateway.GroupOptions{group}
 	}
 	o.Identifies = s.identifiesClient
+	o.Tracer = s.config.Tracer
 	o.PathForm, o.Trusted, o.Logger = s.config.PathEncoding.Form, s.config.TrustedProxies, s.log
 	o.RouteMetrics, o.GroupMetrics = s.metrics.Gateway()
 	clients := s.config.identity().Clients

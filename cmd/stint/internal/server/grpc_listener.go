@@ -69,7 +69,7 @@ const maxStreams = 1000
 func (s *Server) grpcOptions() []grpc.ServerOption {
 	messages := slowclient.NewMessages(s.config.BodyTimeout, s.config.IdleTimeout)
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.recoverUnary, messages.Unary),
+		grpc.ChainUnaryInterceptor(s.unary(messages.Unary)...),
 		grpc.ChainStreamInterceptor(s.recoverStream, messages.Stream),
 		grpc.InTapHandle(messages.Begin),
 		grpc.ForceServerCodecV2(newEnvoyCodec()),
@@ -87,6 +87,14 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 	return append(options, grpc.Creds(&slowclient.Windows{
 		TransportCredentials: s.grpcCredentials(), Timeout: s.config.StreamTimeout, MaxStreams: maxStreams,
 	}))
+}
+
+// unary returns the interceptors of unary calls, the outermost first.
+func (s *Server) unary(messages grpc.UnaryServerInterceptor) []grpc.UnaryServerInterceptor {
+	if traced := s.config.Tracer.Listener(); traced != nil {
+		return []grpc.UnaryServerInterceptor{s.recoverUnary, traced.Unary, messages}
+	}
+	return []grpc.UnaryServerInterceptor{s.recoverUnary, messages}
 }
 
 func (s *Server) grpcCredentials() credentials.TransportCredentials {

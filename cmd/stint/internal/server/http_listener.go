@@ -159,7 +159,25 @@ func (s *Server) httpHandler() http.Handler {
 		Loopback: httpapi.Loopback(s.config.HTTP),
 		Logger:   s.log,
 	}).AddTo(t)
+	s.trace(t)
 	return t
+}
+
+// trace records the requests to the endpoints that decide.
+func (s *Server) trace(t *httpapi.Router) {
+	traced := s.config.Tracer.Listener()
+	if traced == nil {
+		return
+	}
+	for path, route := range t.Paths {
+		if route.Method == http.MethodPost {
+			route.Handle = traced.HTTP(path, route.Handle)
+			t.Paths[path] = route
+		}
+	}
+	for i := range t.Folders {
+		t.Folders[i].Handle = traced.HTTP(t.Folders[i].Prefix, t.Folders[i].Handle)
+	}
 }
 
 // newRouter returns a router with the health endpoints.

@@ -73,7 +73,10 @@ func New(config Config) (*Server, error) {
 	}
 	config.Logger = boundLog(config.Logger)
 	s := &Server{config: config, log: config.Logger, metrics: metrics.New(metrics.Options{NearLimit: config.NearLimit, NativeHistograms: config.NativeHistograms}), nodeID: rand.Text()[:8], opened: make(chan struct{})}
-	s.store = s.measured()
+	s.store = config.Tracer.Store(s.measured())
+	if config.Tracer != nil {
+		s.metrics.ReadSpans(config.Tracer.Dropped, config.DroppedSpans)
+	}
 	if config.HotKeyRate > 0 || config.Admin != "" {
 		s.keys = topkeys.New(config.HotKeyRate)
 	}
@@ -222,6 +225,9 @@ func awaitAll(ctx context.Context, all ...<-chan struct{}) bool {
 func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	for _, l := range s.listeners {
 		group.Go(l.serve)
+	}
+	for _, e := range s.config.Exporters {
+		group.Go(func() error { e.Run(beside, s.metrics.Registry()); return nil })
 	}
 	group.Go(func() error { s.rules.manager.Run(beside); return nil })
 	group.Go(func() error { s.rules.switched.Run(beside); return nil })

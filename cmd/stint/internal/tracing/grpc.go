@@ -1,0 +1,51 @@
+package tracing
+
+import (
+	"context"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
+)
+
+// health is the prefix of the methods of the health service, which are not recorded.
+const health = "/grpc.health."
+
+// Unary is an interceptor that records unary calls. Streams are not recorded: each of their
+// messages is a request of its own, and has no trace context.
+func (l *Listener) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if l == nil || strings.HasPrefix(info.FullMethod, health) {
+		return next(ctx, request)
+	}
+	fields, _ := metadata.FromIncomingContext(ctx)
+	ctx, span := l.begin(ctx, strings.TrimPrefix(info.FullMethod, "/"), fields[strings.ToLower(w3ctrace.Parent)], fields[strings.ToLower(w3ctrace.State)],
+		attribute.String("rpc.system", "grpc"))
+	if span == nil {
+		return next(ctx, request)
+	}
+	code := codes.Internal // of a panic
+	defer func() {
+		span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(code)))
+		if isServerError(code) {
+			fail(span, code.String())
+		}
+		span.End()
+	}()
+	answer, err := next(ctx, request)
+	code = status.Code(err)
+	return answer, err
+}
+
+// isServerError reports whether a code is the fault of the server.
+func isServerError(code codes.Code) bool {
+	switch code {
+	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return true
+	}
+	return false
+}
