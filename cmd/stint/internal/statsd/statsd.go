@@ -127,7 +127,7 @@ func (c *Client) Run(ctx context.Context, registry prometheus.Gatherer) {
 	for {
 		select {
 		case <-ticker.C:
-			c.send(registry, time.Now().Add(c.options.Interval))
+			c.send(registry, time.Now().Add(max(c.options.Interval, 2*maxWrite)))
 		case <-ctx.Done():
 			c.send(registry, time.Now().Add(maxEnd))
 			c.close()
