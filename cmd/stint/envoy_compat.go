@@ -22,6 +22,7 @@ type envoySettings struct {
 	grpcTLS                       server.TLSFiles      // of gRPC alone; zero: those of the flags
 	maxAge, maxAgeGrace           time.Duration        // maximum age of a connection to gRPC
 	anyRedisName                  bool                 // accept a certificate of Redis for another host
+	nearRatio                     float64              // from which hits are near a limit; 0: the default
 	notes                         []string             // variables without effect, for the log
 }
 
@@ -116,6 +117,9 @@ func (s *envoySettings) read(env environment) (err error) {
 	if s.grpcTLS, err = env.grpcTLS(); err != nil {
 		return err
 	}
+	if s.nearRatio, err = env.nearRatio(); err != nil {
+		return err
+	}
 	defaults := server.DefaultEnvoyHeaders()
 	s.headers = &server.EnvoyHeaders{
 		Limit:     env.or("LIMIT_LIMIT_HEADER", defaults.Limit),
@@ -129,6 +133,7 @@ func (s *envoySettings) read(env environment) (err error) {
 // apply sets the settings in the configuration.
 func (s *envoySettings) apply(c *server.Config) {
 	c.EnvoyShadow, c.EnvoyQuota, c.EnvoyStop, c.EnvoyMetadata, c.EnvoyMerge = s.shadow, s.quota, s.stop, s.metadata, s.merge
+	c.EnvoyNearRatio = s.nearRatio
 	c.GRPCMaxAge, c.GRPCMaxAgeGrace = s.maxAge, s.maxAgeGrace
 	if c.TLS.Cert == "" { // flags take precedence
 		c.GRPCTLS = s.grpcTLS
@@ -217,6 +222,19 @@ func (e environment) grpcTLS() (files server.TLSFiles, err error) {
 	return files, err
 }
 
+// nearRatio returns the share of a limit from which hits count as near it, or 0.
+func (e environment) nearRatio() (float64, error) {
+	const name = "NEAR_LIMIT_RATIO"
+	if e[name] == "" {
+		return 0, nil
+	}
+	ratio, err := strconv.ParseFloat(e[name], 64)
+	if err != nil || !(ratio > 0 && ratio <= 1) {
+		return 0, usagef("%s: %.40q is not a share (write it as 0.8)", name, e[name])
+	}
+	return ratio, nil
+}
+
 // notes returns a log line for each kind of variable that is set but has no
 // effect.
 func (e environment) notes() (lines []string) {
@@ -242,7 +260,7 @@ func (e environment) withoutEffect() (names []string) {
 		"FORCE_START_WITHOUT_INITIAL_CONFIG", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "LOCAL_CACHE_SIZE_IN_BYTES",
 		"MEMCACHE_HOST_PORT", "MEMCACHE_MAX_IDLE_CONNS", "MEMCACHE_SRV", "MEMCACHE_SRV_REFRESH", "MEMCACHE_TLS", "MEMCACHE_TLS_CACERT",
 		"MEMCACHE_TLS_CLIENT_CERT", "MEMCACHE_TLS_CLIENT_KEY", "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION",
-		"NEAR_LIMIT_RATIO", "PROMETHEUS_ADDR", "PROMETHEUS_MAPPER_YAML", "PROMETHEUS_PATH",
+		"PROMETHEUS_ADDR", "PROMETHEUS_MAPPER_YAML", "PROMETHEUS_PATH",
 		"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "REDIS_PERSECOND_AUTH", "REDIS_PERSECOND_AUTH_FILE", "REDIS_PERSECOND_PIPELINE_LIMIT",
 		"REDIS_PERSECOND_PIPELINE_WINDOW", "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "REDIS_PERSECOND_POOL_SIZE", "REDIS_PERSECOND_SENTINEL_AUTH",
 		"REDIS_PERSECOND_SOCKET_TYPE", "REDIS_PERSECOND_TIMEOUT", "REDIS_PERSECOND_TLS", "REDIS_PERSECOND_TYPE", "REDIS_PERSECOND_URL",

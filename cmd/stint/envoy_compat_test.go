@@ -36,7 +36,7 @@ func TestVariablesOfEnvoysService(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.Join([]string{f.http, f.grpc, f.envoyConfig, f.store, f.keyPrefix, f.envoyHeaderNames().Limit, f.envoyHeaderNames().Reset, strings.Join(f.envoy.notes, "+")}, " ")
-	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset these variables have no effect: LOCAL_CACHE_SIZE_IN_BYTES NEAR_LIMIT_RATIO"
+	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset these variables have no effect: LOCAL_CACHE_SIZE_IN_BYTES"
 	if got != want || !f.envoy.shadow || !f.envoy.merge {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -79,6 +79,7 @@ func (p *plan) over(m *match) bool {
 func (p *plan) judge() {
 	for i := range p.matches {
 		if m := &p.matches[i]; m.applies() && m.limit.all.Valid() {
+			m.left = m.limit.left(&p.decisions[m.claim])
 			m.limit.judge(&p.decisions[m.claim], m.cost)
 		}
 	}

@@ -52,6 +52,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitResponse {
 	if p.all {
 		p.judge()
+		p.countHits()
 	}
 	if !p.count() {
 		s.options.Unmatched.Inc()

@@ -14,7 +14,8 @@ type match struct {
 	limit *limit // nil: no limit applies
 	key   string
 	cost  int64
-	claim int // index of its claim and decision
+	claim int   // index of its claim and decision
+	left  int64 // with Options.CountAll: the limit minus the count after the request
 }
 
 // applies reports whether the limit is counted.
@@ -26,6 +27,7 @@ func (m *match) applies() bool { return m.limit != nil && !m.limit.unlimited }
 type plan struct {
 	all, stop, quota bool // see Options
 	lone             bool // exactly one descriptor is in quota mode; it is then enforced like any other
+	nearRatio        float64
 	matches          []match
 	claims           []stint.Claim
 	groups           []stint.Group
@@ -40,7 +42,7 @@ func (s *Service) borrow() *plan {
 	if !ok {
 		p = new(plan)
 	}
-	p.all, p.stop, p.quota = s.options.CountAll, s.options.StopWhenOver, s.options.Quota
+	p.all, p.stop, p.quota, p.nearRatio = s.options.CountAll, s.options.StopWhenOver, s.options.Quota, s.options.NearRatio
 	return p
 }
 

@@ -179,7 +179,7 @@ func TestARefundNeedsACountWhileTheStoreFails(t *testing.T) {
 type tallies map[string]int
 
 func (t tallies) of(limit string, onFailure stint.OnFailure) Counters {
-	return Counters{tally{t, limit + " allow"}, tally{t, limit + " deny"}, tally{t, limit + " shadow"}, tally{t, limit + " failed " + onFailure.String()}, tally{t, limit + " failed open and admitted"}}
+	return Counters{tally{t, limit + " allow"}, tally{t, limit + " deny"}, tally{t, limit + " shadow"}, tally{t, limit + " failed " + onFailure.String()}, tally{t, limit + " failed open and admitted"}, nil}
 }
 
 type tally struct {

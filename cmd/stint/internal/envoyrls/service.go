@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -42,6 +43,8 @@ type Options struct {
 	Quota bool
 	// Metadata adds a description of the request to the metadata of every response.
 	Metadata bool
+	// NearRatio is the share of a limit from which hits count as near it. 0 means 0.8.
+	NearRatio float64
 	// Counters returns the counters of a limit, by its name in the configuration and its
 	// failure policy. The empty name is for requests without any limit. Nil counts nothing.
 	Counters func(limit string, onFailure stint.OnFailure) Counters
@@ -92,6 +95,7 @@ func New(o Options) (*Service, error) {
 }
 
 func (o Options) setDefaults() Options {
+	o.NearRatio = cmp.Or(o.NearRatio, 0.8)
 	if o.Counters == nil {
 		o.Counters = noCounters
 	}
@@ -171,12 +175,18 @@ type Counter interface{ Inc() }
 // or quota mode (ShadowDeny), and requests that its failure policy decided because the
 // store failed (Failed). FailedOpen counts those of the latter that were allowed because the
 // limit fails open.
-type Counters struct{ Allow, Deny, ShadowDeny, Failed, FailedOpen Counter }
+//
+// Hits, if not nil, counts hits as Envoy's own service does. It is for CountAll.
+type Counters struct {
+	Allow, Deny, ShadowDeny, Failed, FailedOpen Counter
+
+	Hits *Hits
+}
 
 type noCounter struct{}
 
 func (noCounter) Inc() {}
 
 func noCounters(string, stint.OnFailure) Counters {
-	return Counters{noCounter{}, noCounter{}, noCounter{}, noCounter{}, noCounter{}}
+	return Counters{noCounter{}, noCounter{}, noCounter{}, noCounter{}, noCounter{}, nil}
 }

@@ -56,6 +56,8 @@ type Metrics struct {
 	penalties *penalties
 	emergency emergencyGauges
 
+	envoyHits *prometheus.CounterVec // labels: rule, kind; nil without CountEnvoyHits
+
 	failOpen func(rule string, n int) // see OnFailOpen
 }
 

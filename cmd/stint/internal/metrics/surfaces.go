@@ -53,6 +53,25 @@ func (m *Metrics) EnvoyLimit(name string, onFailure stint.OnFailure) envoyrls.Co
 	return envoyrls.Counters{
 		Allow: counters.allow, Deny: counters.deny, ShadowDeny: counters.shadowDeny,
 		Failed: m.decisions.WithLabelValues(name, failureDecision(onFailure)), FailedOpen: failedOpen{m, name},
+		Hits: m.envoyHitsOf(name),
+	}
+}
+
+// CountEnvoyHits makes the counters that Envoy's own service has. It must be called before
+// Envoy's files are read.
+func (m *Metrics) CountEnvoyHits() {
+	m.envoyHits = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_envoy_hits_total",
+		Help: "Hits of limits in Envoy's files as Envoy's own service counts them, by limit and kind: total_hits, within_limit, near_limit, over_limit or shadow_mode. With --envoy-compat."}, []string{"rule", "kind"})
+	m.registry.MustRegister(m.envoyHits)
+}
+
+func (m *Metrics) envoyHitsOf(name string) *envoyrls.Hits {
+	if m.envoyHits == nil || name == "" {
+		return nil
+	}
+	kind := func(kind string) prometheus.Counter { return m.envoyHits.WithLabelValues(name, kind) }
+	return &envoyrls.Hits{
+		Total: kind("total_hits"), Within: kind("within_limit"), Near: kind("near_limit"), Over: kind("over_limit"), Shadow: kind("shadow_mode"),
 	}
 }
 

@@ -74,6 +74,9 @@ type Config struct {
 	// EnvoyStop, with EnvoyCompat, charges a request that exceeds some of its limits to
 	// those limits only.
 	EnvoyStop bool
+	// EnvoyNearRatio is the share of a limit from which EnvoyCompat counts hits as near it.
+	// 0 means 0.8.
+	EnvoyNearRatio float64
 	// EnvoyMetadata includes the request in the dynamic metadata of every answer.
 	EnvoyMetadata bool
 

@@ -28,6 +28,9 @@ func (s *Server) readEnvoyConfig() (err error) {
 	if s.config.EnvoyConfig == "" {
 		return nil
 	}
+	if s.config.EnvoyCompat {
+		s.metrics.CountEnvoyHits()
+	}
 	s.envoy, err = envoyrls.New(envoyrls.Options{
 		Dir:      s.config.EnvoyConfig,
 		Merge:    s.config.EnvoyMerge,
@@ -40,6 +43,7 @@ func (s *Server) readEnvoyConfig() (err error) {
 
 		Consistency:  s.config.EnvoyConsistency,
 		StopWhenOver: s.config.EnvoyStop,
+		NearRatio:    s.config.EnvoyNearRatio,
 		Counters:     s.metrics.EnvoyLimit,
 		Unmatched:    s.metrics.Unmatched(metrics.Envoy),
 		Loaded:       s.metrics.EnvoyFiles(),
