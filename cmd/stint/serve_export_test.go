@@ -164,9 +164,12 @@ func (c *collector) span(t *testing.T, name string) (*traceotlp.Span, map[string
 
 func eventually(t *testing.T, problem string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
+	late := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-late:
 			t.Fatal(problem)
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

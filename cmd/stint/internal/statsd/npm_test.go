@@ -36,16 +36,15 @@ func TestNPMStatsD(t *testing.T) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total"}, []string{"rule", "decision"})
 	level := prometheus.NewGauge(prometheus.GaugeOpts{Name: "level"})
 	registry.MustRegister(requests, level)
-	c := open(t, Options{Address: fmt.Sprintf("127.0.0.1:%d?tags=none", port), Interval: 20 * time.Millisecond})
-	stop := run(t, c, registry)
+	c := open(t, Options{Address: fmt.Sprintf("127.0.0.1:%d?tags=none", port)})
 	level.Set(-5)
 	for i := range 500 {
 		requests.WithLabelValues("orders.v1", []string{"allow", "deny"}[i%5/4]).Inc()
 		if i%50 == 0 {
-			time.Sleep(5 * time.Millisecond) // spreads the counts over several sends
+			c.send(registry, time.Now().Add(patience))
 		}
 	}
-	stop()
+	end(t, c, registry)
 	want := map[string]string{"requests_total.decision.allow.rule.orders_v1": "400", "requests_total.decision.deny.rule.orders_v1": "100"}
 	eventually(t, func() bool {
 		counters, gauges := ask(t, management, "counters"), ask(t, management, "gauges")
@@ -130,20 +129,22 @@ func open(t *testing.T, o Options) *Client {
 	return c
 }
 
-// run runs a client until the returned function is called, which waits for its end.
-func run(t *testing.T, c *Client, registry prometheus.Gatherer) (stop func()) {
+// end runs a client that is at its end already, so that it sends what is left.
+func end(t *testing.T, c *Client, registry prometheus.Gatherer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { c.Run(ctx, registry); close(ended) }()
-	return func() { cancel(); <-ended }
+	cancel()
+	c.Run(ctx, registry)
 }
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
+	late := time.After(patience)
+	for !done() {
+		select {
+		case <-late:
 			t.Fatal("it does not happen")
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -136,14 +136,13 @@ func TestADeadCollectorLosesNoCount(t *testing.T) {
 				flag = "unix://" + address
 			}
 			var log bytes.Buffer
-			c := open(t, Options{Address: flag, Interval: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			c := open(t, Options{Address: flag, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			registry := prometheus.NewRegistry()
 			count := prometheus.NewCounter(prometheus.CounterOpts{Name: "c"})
 			registry.MustRegister(count)
-			stop := run(t, c, registry)
 			for range 20 {
 				count.Inc()
-				time.Sleep(10 * time.Millisecond)
+				c.send(registry, time.Now().Add(patience))
 			}
 			socket, err := net.ListenPacket(network, address)
 			if err != nil {
@@ -154,9 +153,9 @@ func TestADeadCollectorLosesNoCount(t *testing.T) {
 			go func() { received <- receive(t, socket) }()
 			for range 20 {
 				count.Inc()
-				time.Sleep(10 * time.Millisecond)
+				c.send(registry, time.Now().Add(patience))
 			}
-			stop()
+			end(t, c, registry)
 			_ = socket.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 			sum := <-received
 			if sum != 40 {
@@ -205,13 +204,14 @@ func TestAHangingCollectorKeepsNobody(t *testing.T) {
 		gauges.WithLabelValues(fmt.Sprint(i)).Set(1)
 	}
 	var log bytes.Buffer
-	c := open(t, Options{Address: "unix://" + path, Interval: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	stop := run(t, c, registry)
-	time.Sleep(3 * maxWrite)
+	c := open(t, Options{Address: "unix://" + path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	began := time.Now()
-	stop()
-	if took := time.Since(began); took > 3*maxWrite {
-		t.Errorf("the end took %v", took)
+	for range 2 {
+		c.send(registry, time.Now().Add(patience))
+	}
+	end(t, c, registry)
+	if took := time.Since(began); took > 3*maxWrite+5*time.Second {
+		t.Errorf("three sends took %v", took)
 	}
 	if n := strings.Count(log.String(), "does not take metrics"); n != 1 {
 		t.Errorf("%d lines: %s", n, &log)
