@@ -30,6 +30,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/redistest"
 )
 
 const (
@@ -265,8 +266,12 @@ func TestOTLP(t *testing.T) {
 			parents := make(chan string, 1)
 			upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { parents <- r.Header.Get("Traceparent") }))
 			t.Cleanup(upstream.Close)
+			store := memoryStore
+			if overGRPC {
+				store = "redis://" + redistest.Server(t).Addr()
+			}
 			p := startServer(t, quick("OTEL_EXPORTER_OTLP_HEADERS=x-tenant=acme", "OTEL_SERVICE_NAME=limiter", "OTEL_TRACES_SAMPLER=parentbased_always_off"),
-				"--otlp", url, "--rules", rules, "--gateway", "127.0.0.1:0", "--upstream", upstream.URL)
+				"--otlp", url, "--rules", rules, "--store", store, "--store-deadline", "10s", "--gateway", "127.0.0.1:0", "--upstream", upstream.URL)
 
 			for range 3 {
 				checkWithTrace(t, p, callersParent)
@@ -284,6 +289,14 @@ func TestOTLP(t *testing.T) {
 			}
 			decision, _ := c.span(t, "decide")
 			wantParent(t, decision, hex.EncodeToString(span.GetSpanId()))
+
+			if store != memoryStore {
+				call, attributes := c.span(t, "store call")
+				wantParent(t, call, hex.EncodeToString(decision.GetSpanId()))
+				if attributes["stint.result"] != "ok" || attributes["stint.store"] != "guard" {
+					t.Errorf("the store call has %v", attributes)
+				}
+			}
 
 			throughGateway(t, p)
 			toUpstream, _ := c.span(t, "upstream default")
@@ -399,7 +412,7 @@ func TestMarkedRequestsAreRecordedWithinABound(t *testing.T) {
 
 // A collector that is dead, or that takes connections and never answers, keeps no request
 // and not the end of the server. It is logged once for each kind of what is sent.
-func TestDeadAndHangingCollectors(t *testing.T) {
+func TestDeadAndHangingCollectors(t *testing.T) { //nolint:tparallel // only its subtests wait
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -524,7 +537,7 @@ func TestBadExportSettingsAreRefused(t *testing.T) {
 
 // The differences that StatsD gets add up to /metrics, and nothing of them is a key.
 func TestStatsD(t *testing.T) {
-	folder, err := os.MkdirTemp("", "statsd") // t.TempDir may be too long for a socket
+	folder, err := os.MkdirTemp("", "statsd") //nolint:usetesting // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,8 @@ func TestNPMStatsD(t *testing.T) {
 	startNode(t, node, port, management)
 
 	registry := prometheus.NewRegistry()
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total"}, []string{"rule", "decision"})
-	level := prometheus.NewGauge(prometheus.GaugeOpts{Name: "level"})
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "-"}, []string{"rule", "decision"})
+	level := prometheus.NewGauge(prometheus.GaugeOpts{Name: "level", Help: "-"})
 	registry.MustRegister(requests, level)
 	c := open(t, Options{Address: fmt.Sprintf("127.0.0.1:%d?tags=none", port)})
 	level.Set(-5)

@@ -31,9 +31,9 @@ func sentBy(l *lines, registry prometheus.Gatherer, most int) (all []string) {
 
 func TestLines(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c_total"}, []string{"a", "b"})
-	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})
-	times := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h_seconds", Buckets: []float64{1e-06, 2}})
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c_total", Help: "-"}, []string{"a", "b"})
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "g", Help: "-"})
+	times := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h_seconds", Help: "-", Buckets: []float64{1e-06, 2}})
 	registry.MustRegister(count, gauge, times)
 	l := newLines(true, false)
 	for _, step := range []struct {
@@ -57,8 +57,8 @@ func TestLines(t *testing.T) {
 
 func TestLinesWithoutTags(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c_total"}, []string{"rule"})
-	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c_total", Help: "-"}, []string{"rule"})
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "g", Help: "-"})
 	registry.MustRegister(count, gauge)
 	count.WithLabelValues("a.b").Inc()
 	count.WithLabelValues("").Inc()
@@ -71,7 +71,7 @@ func TestLinesWithoutTags(t *testing.T) {
 
 func TestEnvoysNames(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	hits := prometheus.NewCounterVec(prometheus.CounterOpts{Name: envoyHits}, []string{"rule", "kind"})
+	hits := prometheus.NewCounterVec(prometheus.CounterOpts{Name: envoyHits, Help: "-"}, []string{"rule", "kind"})
 	registry.MustRegister(hits)
 	hits.WithLabelValues("shop.user_vip.path", "over_limit").Add(4)
 	want := []string{"ratelimit.service.rate_limit.shop.user_vip.path.over_limit:4|c", envoyHits + ":4|c|#kind:over_limit,rule:shop.user_vip.path"}
@@ -85,7 +85,7 @@ func TestEnvoysNames(t *testing.T) {
 
 func TestLinesFillDatagrams(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c"}, []string{"n"})
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c_total", Help: "-"}, []string{"n"})
 	registry.MustRegister(count)
 	for i := range 100 {
 		count.WithLabelValues(fmt.Sprint(i)).Inc()
@@ -99,7 +99,7 @@ func TestLinesFillDatagrams(t *testing.T) {
 // What was not sent is in the next send, even if its series has ended.
 func TestCountsWaitForTheCollector(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c"}, []string{"n"})
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c_total", Help: "-"}, []string{"n"})
 	registry.MustRegister(count)
 	l := newLines(true, false)
 	read := func() {
@@ -113,7 +113,7 @@ func TestCountsWaitForTheCollector(t *testing.T) {
 	read()
 	count.DeleteLabelValues("a")
 	read()
-	if got, want := sentBy(l, registry, 1000), []string{"c:5|c|#n:a", "c:1|c|#n:b"}; !slices.Equal(got, want) {
+	if got, want := sentBy(l, registry, 1000), []string{"c_total:5|c|#n:a", "c_total:1|c|#n:b"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if sentBy(l, registry, 1000); len(l.series) != 1 {
@@ -123,22 +123,23 @@ func TestCountsWaitForTheCollector(t *testing.T) {
 
 // A collector that dies and comes back gets every count once, and two lines are logged.
 func TestADeadCollectorLosesNoCount(t *testing.T) {
-	folder, err := os.MkdirTemp("", "statsd") // t.TempDir may be too long for a socket
+	folder, err := os.MkdirTemp("", "statsd") //nolint:usetesting // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	for _, network := range []string{"udp", "unixgram"} {
 		t.Run(network, func(t *testing.T) {
-			address, flag := fmt.Sprint("127.0.0.1:", freePort(t, "udp")), ""
-			if flag = address; network == "unixgram" {
+			address := fmt.Sprint("127.0.0.1:", freePort(t, "udp"))
+			flag := address
+			if network == "unixgram" {
 				address = filepath.Join(folder, "socket")
 				flag = "unix://" + address
 			}
 			var log bytes.Buffer
 			c := open(t, Options{Address: flag, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			registry := prometheus.NewRegistry()
-			count := prometheus.NewCounter(prometheus.CounterOpts{Name: "c"})
+			count := prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total", Help: "-"})
 			registry.MustRegister(count)
 			for range 20 {
 				count.Inc()
@@ -176,7 +177,7 @@ func receive(t *testing.T, socket net.PacketConn) (sum int) {
 			return sum
 		}
 		var delta int
-		if _, err := fmt.Sscanf(string(packet[:n]), "c:%d|c", &delta); err != nil {
+		if _, err := fmt.Sscanf(string(packet[:n]), "c_total:%d|c", &delta); err != nil {
 			t.Errorf("%q: %v", packet[:n], err)
 		}
 		sum += delta
@@ -186,7 +187,7 @@ func receive(t *testing.T, socket net.PacketConn) (sum int) {
 // A collector that does not read fills its socket. The end of the client does not wait for
 // it.
 func TestAHangingCollectorKeepsNobody(t *testing.T) {
-	folder, err := os.MkdirTemp("", "statsd")
+	folder, err := os.MkdirTemp("", "statsd") //nolint:usetesting // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestAHangingCollectorKeepsNobody(t *testing.T) {
 	}
 	defer socket.Close()
 	registry := prometheus.NewRegistry()
-	gauges := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "g"}, []string{"n"})
+	gauges := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "g", Help: "-"}, []string{"n"})
 	registry.MustRegister(gauges)
 	for i := range 5000 {
 		gauges.WithLabelValues(fmt.Sprint(i)).Set(1)

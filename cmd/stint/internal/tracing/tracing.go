@@ -105,7 +105,7 @@ func (l *Listener) begin(ctx context.Context, name string, parents, states []str
 	if hasParent {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(&parent, states))
 	}
-	return l.tracer.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	return l.tracer.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
 }
 
 // samples decides whether a request is recorded.
@@ -176,7 +176,7 @@ func (t *Tracer) Child(ctx context.Context, name string, kind trace.SpanKind, at
 	if t.Span(ctx) == nil {
 		return ctx, nil
 	}
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
 }
 
 // Parent returns the value of [w3ctrace.Parent] for requests that are sent under a span.
