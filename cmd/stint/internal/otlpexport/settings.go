@@ -15,7 +15,6 @@ import (
 const (
 	traces  = "TRACES"
 	metrics = "METRICS"
-	logs    = "LOGS"
 )
 
 // The protocols of OTLP.
@@ -46,7 +45,7 @@ func readSettings(flag string, getenv func(string) string) (*settings, error) {
 		return nil, err
 	}
 	s := &settings{targets: map[string]target{}}
-	for _, signal := range []string{traces, metrics, logs} {
+	for _, signal := range []string{traces, metrics} {
 		t, err := readTarget(signal, flag, getenv)
 		if err != nil {
 			return nil, err
@@ -145,7 +144,7 @@ func readProtocol(signal string, getenv func(string) string) (string, error) {
 // variables returns the names of a variable for all signals and for each.
 func variables(name string) []string {
 	names := []string{"OTEL_EXPORTER_OTLP_" + name}
-	for _, signal := range []string{traces, metrics, logs} {
+	for _, signal := range []string{traces, metrics} {
 		names = append(names, "OTEL_EXPORTER_OTLP_"+signal+"_"+name)
 	}
 	return names

@@ -155,7 +155,7 @@ func TestDecisionsAreDescribed(t *testing.T) {
 			decision := spans.Ended()[0]
 			got := map[string]string{}
 			for _, a := range decision.Attributes() {
-				got[string(a.Key)] = a.Value.Emit()
+				got[string(a.Key)] = a.Value.String()
 			}
 			if len(got) != len(c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
