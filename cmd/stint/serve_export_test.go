@@ -405,8 +405,8 @@ func TestMarkedRequestsAreRecordedWithinABound(t *testing.T) {
 		}
 		return recorded+dropped == 1600
 	})
-	if dropped == 0 {
-		t.Skip("the machine is too slow for more than 100 requests a second")
+	if dropped == 0 && seconds < 10 {
+		t.Error("the bound dropped nothing")
 	}
 }
 
@@ -472,7 +472,7 @@ func TestTotalsSurviveADeadCollector(t *testing.T) {
 	p.wait("does not take metrics")
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Skip("another process took the port: ", err)
+		t.Fatal(err)
 	}
 	go func() { _ = http.Serve(l, forward(target)) }()
 	t.Cleanup(func() { l.Close() })
