@@ -23,8 +23,9 @@ func (l *Listener) Unary(ctx context.Context, request any, info *grpc.UnaryServe
 		return next(ctx, request)
 	}
 	fields, _ := metadata.FromIncomingContext(ctx)
-	ctx, span := l.begin(ctx, strings.TrimPrefix(info.FullMethod, "/"), fields[strings.ToLower(w3ctrace.Parent)], fields[strings.ToLower(w3ctrace.State)],
-		attribute.String("rpc.system", "grpc"))
+	ctx, span := l.begin(ctx, fields[strings.ToLower(w3ctrace.Parent)], fields[strings.ToLower(w3ctrace.State)], func() (string, []attribute.KeyValue) {
+		return strings.TrimPrefix(info.FullMethod, "/"), []attribute.KeyValue{attribute.String("rpc.system", "grpc")}
+	})
 	if span == nil {
 		return next(ctx, request)
 	}

@@ -19,13 +19,9 @@ func (l *Listener) HTTP(route string, next http.HandlerFunc) http.HandlerFunc {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		name := method(r.Method)
-		attributes := []attribute.KeyValue{attribute.String("http.request.method", name)}
-		if route != "" {
-			name += " " + route
-			attributes = append(attributes, attribute.String("http.route", route))
-		}
-		ctx, span := l.begin(r.Context(), name, r.Header[w3ctrace.Parent], r.Header[w3ctrace.State], attributes...)
+		ctx, span := l.begin(r.Context(), r.Header[w3ctrace.Parent], r.Header[w3ctrace.State], func() (string, []attribute.KeyValue) {
+			return describeHTTP(r.Method, route)
+		})
 		if span == nil {
 			next(w, r)
 			return
@@ -45,6 +41,17 @@ func (l *Listener) HTTP(route string, next http.HandlerFunc) http.HandlerFunc {
 			status.code = http.StatusOK
 		}
 	}
+}
+
+// describeHTTP returns the name and the attributes of the span of a request.
+func describeHTTP(requested, route string) (name string, attributes []attribute.KeyValue) {
+	name = method(requested)
+	attributes = []attribute.KeyValue{attribute.String("http.request.method", name)}
+	if route != "" {
+		name += " " + route
+		attributes = append(attributes, attribute.String("http.route", route))
+	}
+	return name, attributes
 }
 
 // method returns a method that HTTP defines, or _OTHER: callers choose it.

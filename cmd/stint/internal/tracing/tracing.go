@@ -96,8 +96,8 @@ func (t *Tracer) Listener() *Listener {
 }
 
 // begin begins the span of a request with the given trace context. The span is nil if the
-// request is not recorded.
-func (l *Listener) begin(ctx context.Context, name string, parents, states []string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
+// request is not recorded. describe returns the name and the attributes of a recorded one.
+func (l *Listener) begin(ctx context.Context, parents, states []string, describe func() (string, []attribute.KeyValue)) (context.Context, trace.Span) {
 	parent, hasParent := w3ctrace.Parse(parents)
 	if !l.samples(&parent, hasParent) {
 		return ctx, nil
@@ -105,6 +105,7 @@ func (l *Listener) begin(ctx context.Context, name string, parents, states []str
 	if hasParent {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(&parent, states))
 	}
+	name, attributes := describe()
 	return l.tracer.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
 }
 
