@@ -89,8 +89,10 @@ func TestCommandsNamedInDocumentsExist(t *testing.T) {
 func TestExamplesOfHelpAndDeployExist(t *testing.T) {
 	root := newRootCommand()
 	texts := map[string]string{}
-	for _, path := range files(t, "deploy/*.yaml", "deploy/*/*") {
-		texts[path] = contentOf(t, path)
+	for _, path := range files(t, "deploy/*.yaml", "deploy/*/*", "docs/runbooks/*.md") {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			texts[path] = contentOf(t, path)
+		}
 	}
 	examples(root, texts)
 	commands := 0

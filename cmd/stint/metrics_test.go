@@ -121,7 +121,7 @@ routes:
 	envoy := filepath.Dir(writeFile(t, filepath.Join(t.TempDir(), "shop.yaml"), envoyDomain))
 	p := startServer(t, []string{"STINT_STORE=redis://" + redistest.Server(t).Addr()}, "--rules", rules, "--resp", "127.0.0.1:0",
 		"--gateway", "127.0.0.1:0", "--gateway-config", gateway, "--gateway-adapt", "gradient", "--gateway-connections-per-address", "100",
-		"--envoy-config", envoy, "--store-deadline", "5s", "--store-slow", "0")
+		"--envoy-config", envoy, "--envoy-compat", "--store-deadline", "5s", "--store-slow", "0")
 	for range 5 {
 		post(t, p, "/v1/check", `{"attributes":{"api_key":"k","path":"/"}}`)
 	}
@@ -147,7 +147,7 @@ func scrapeMemory(t *testing.T) string {
 	t.Cleanup(keys.Close)
 	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "s3cret\n")
 	p := startServer(t, []string{"SSL_CERT_FILE=" + certificate}, "--tls-cert", certificate, "--tls-key", key, "--jwt-keys", keys.URL,
-		"--admin-token-file", token, "--http-token-file", token, "--resp", "127.0.0.1:0", "--native-histograms")
+		"--admin-token-file", token, "--http-token-file", token, "--resp", "127.0.0.1:0", "--native-histograms", "--otlp", "http://127.0.0.1:1")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+p.addr("admin")+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
