@@ -1,0 +1,165 @@
+package decisionlog
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func names(t *testing.T, folder string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestFilesRotateBySizeAndAge(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "decisions.jsonl")
+	now := time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+	f, err := Open(FileOptions{Path: path, MaxSize: 20, MaxAge: time.Hour, Keep: 2, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(line string) {
+		t.Helper()
+		if n, err := f.WriteLines([]byte(line + "\n")); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		now = now.Add(time.Second)
+	}
+	for _, line := range []string{"1: first line", "2: makes 20 bytes", "3: a new file"} {
+		write(line)
+	}
+	if got := content(t, path); got != "3: a new file\n" {
+		t.Errorf("%q", got)
+	}
+	now = now.Add(time.Hour)
+	write("4")
+	now = now.Add(time.Hour)
+	write("5")
+	want := []string{"decisions.jsonl", "decisions.jsonl.20260102T040408.000000", "decisions.jsonl.20260102T050409.000000"}
+	if got := names(t, folder); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := content(t, filepath.Join(folder, want[1])) + content(t, filepath.Join(folder, want[2])) + content(t, path); got != "3: a new file\n4\n5\n" {
+		t.Errorf("%q", got)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+}
+
+func TestAFileGoesOnAfterItsLastLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	for name, test := range map[string]struct{ before, after string }{
+		"killedInALine": {"1\n2\n{\"half", "1\n2\n3\n"},
+		"complete":      {"1\n2\n", "1\n2\n3\n"},
+		"onlyHalfALine": {strings.Repeat("x", 100_000), "3\n"},
+		"longLastLine":  {"1\n" + strings.Repeat("x", 100_000), "1\n3\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(test.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := Open(FileOptions{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteLines([]byte("3\n")); err != nil {
+				t.Error(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := content(t, path); got != test.after {
+				t.Errorf("%.40q", got)
+			}
+		})
+	}
+}
+
+func TestARenamedFileIsReopened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	f, err := Open(FileOptions{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.WriteLines([]byte("1\n"))
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.WriteLines([]byte("2\n"))
+	if err := f.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.WriteLines([]byte("3\n"))
+	if a, b := content(t, path+".1"), content(t, path); a != "1\n2\n" || b != "3\n" {
+		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// A device that is full stores nothing.
+func TestWritesToAFullDeviceFail(t *testing.T) {
+	f, err := Open(FileOptions{Path: "/dev/full", MaxSize: 1})
+	if err != nil {
+		t.Skip("there is no /dev/full here:", err)
+	}
+	if n, err := f.WriteLines([]byte("1\n2\n")); n != 0 || err == nil {
+		t.Error(n, err)
+	}
+}
+
+func TestPathsThatCannotBeWrittenAreRefused(t *testing.T) {
+	folder := t.TempDir()
+	for _, path := range []string{folder, filepath.Join(folder, "none", "log")} {
+		if _, err := Open(FileOptions{Path: path}); err == nil {
+			t.Errorf("%s is opened", path)
+		}
+	}
+}
+
+func TestKeysAreReadFromFiles(t *testing.T) {
+	folder := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	a, err := ReadKey(file("a", "0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := ReadKey(file("b", "0123456789abcdef\n")); err != nil || a != b {
+		t.Error("a line feed at the end changes the key", err)
+	}
+	if c, err := ReadKey(file("c", "0123456789abcdeF")); err != nil || a == c || NewKey() == NewKey() {
+		t.Error("two keys are equal", err)
+	}
+	for path, want := range map[string]string{
+		file("short", "0123456789abcde\n"): "has 15 bytes, at least 16 are needed", folder: "is not a file", filepath.Join(folder, "none"): "no such file",
+	} {
+		if _, err := ReadKey(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}
