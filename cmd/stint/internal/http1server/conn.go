@@ -171,8 +171,12 @@ func (c *conn) close() {
 
 // handOver gives the connection to the http.Server.
 func (c *conn) handOver() {
+	begun := &begunConn{Conn: c.raw, begun: c.input[:c.unread]}
+	if late := c.late; !late.IsZero() {
+		begun.late.Store(&late)
+	}
 	select {
-	case c.server.handed <- &begunConn{Conn: c.raw, begun: c.input[:c.unread], late: c.late}:
+	case c.server.handed <- begun:
 	case <-c.ended:
 		c.close()
 	}
@@ -183,8 +187,8 @@ func (c *conn) handOver() {
 type begunConn struct {
 	net.Conn
 
-	begun []byte    // what has been read
-	late  time.Time // the deadline of the head that has begun; zero: none
+	begun []byte                    // what has been read
+	late  atomic.Pointer[time.Time] // the deadline of the head that has begun; nil: none, or past the head
 }
 
 // NetConn returns the connection without what has been read.
@@ -203,12 +207,13 @@ func (c *begunConn) Read(p []byte) (int, error) {
 }
 
 // SetReadDeadline implements [net.Conn]. The first deadline is that of the head, which has
-// begun before.
+// begun before. Later deadlines may be set at the same time.
 func (c *begunConn) SetReadDeadline(t time.Time) error {
-	if !c.late.IsZero() && (t.IsZero() || c.late.Before(t)) {
-		t = c.late
+	if c.late.Load() != nil {
+		if late := c.late.Swap(nil); late != nil && (t.IsZero() || late.Before(t)) {
+			t = *late
+		}
 	}
-	c.late = time.Time{}
 	return c.Conn.SetReadDeadline(t)
 }
 
