@@ -2,17 +2,15 @@
 // sample of what is allowed. stint replay reads it.
 //
 // Use it to see who was denied and why, and to try rules on yesterday's traffic. The log is
-// never on the path of a check: a decision that is logged is written to a buffer of bounded
-// size, which one goroutine empties. Whatever does not fit is dropped and counted, by rule
-// and reason, so that written and dropped decisions together are those that were to be
-// logged.
+// never in the way of a check: a line goes to a buffer of bounded size, which one goroutine
+// empties. Whatever does not fit is dropped and counted, by rule and reason. The lines of
+// denied and degraded decisions and the drops together are exactly those decisions.
 //
 // A line has no identity whole. An identity appears as a hash of 64 bits under a key of the
 // operator, and shortened.
 package decisionlog
 
 import (
-	"bytes"
 	"cmp"
 	"log/slog"
 	"math"
@@ -30,10 +28,10 @@ type Options struct {
 	Sink   Sink   // where lines go; required
 	Sample Sample // of the allowed decisions
 	// Rate bounds the lines of denied and degraded decisions a second. Half of it is divided
-	// equally among the rules, so that denials of one rule never hide those of another; the
-	// other half is for any rule. 0 or less: [DefaultRate].
+	// equally among the rules, so that an attack on one rule hides no other; the other half is
+	// for any rule. A rule has at least one line a second. 0 or less: [DefaultRate].
 	Rate   int
-	Key    Key              // of the hashes of identities
+	Key    Key              // of the hashes of identities; the zero Key: a random one
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger
 }
@@ -43,30 +41,37 @@ const DefaultRate = 1000
 
 // Sink stores lines.
 type Sink interface {
-	// WriteLines stores complete lines, each of which ends with a line feed. It returns how
-	// many it stored, from the first on. Close is not called meanwhile.
+	// WriteLines stores complete lines, each of which is a JSON object and ends with a line
+	// feed. It returns how many it stored, from the first on. It may block: lines are then
+	// dropped and counted. One goroutine calls the methods of a sink.
 	WriteLines(lines []byte) (stored int, err error)
 	// Close ends the sink.
 	Close() error
 }
 
-// The reasons for which decisions are dropped.
+// Reopener is a [Sink] that opens its file again after [Log.Reopen], because another program
+// has renamed it.
+type Reopener interface{ Reopen() error }
+
+// The reasons for which lines are dropped.
 const (
-	ByRate  = "rate"  // more denials than Rate
-	ByQueue = "queue" // the sink is slower than the decisions
-	ByWrite = "write" // the sink failed
+	ByRate    = "rate"   // more denied and degraded decisions than Rate
+	ByQueue   = "queue"  // the sink is slower than the decisions
+	ByWrite   = "write"  // the sink failed
+	OfAllowed = "sample" // a line of the sample of allowed decisions, by queue or write
 )
 
-var reasons = [...]string{ByRate, ByQueue, ByWrite}
+var reasons = [...]string{ByRate, ByQueue, ByWrite, OfAllowed}
 
 // Drop is a number of dropped decisions.
 type Drop struct {
-	Rule   string // "" for decisions of no rule, such as those of a deny list
+	Rule   string // "" for decisions of no rule, such as those of a deny list; [Takes]
 	Reason string
 	Count  uint64
 }
 
-// maxBuffer bounds the bytes that wait for the sink; another buffer is being written.
+// maxBuffer bounds the bytes that wait for the sink; another buffer is being written. Lines of
+// allowed decisions may use half of it, so a flood of these hides no denial.
 const maxBuffer = 4 << 20
 
 // flushEvery is the longest time that a line waits for the sink.
@@ -75,8 +80,12 @@ const flushEvery = 200 * time.Millisecond
 // Log collects lines and writes them. Its methods are safe for concurrent use.
 type Log struct {
 	options Options
-	written atomic.Uint64
-	wake    chan struct{} // holds a value when half of the buffer is used
+	allowed atomic.Uint64 // lines that the sink has stored
+	denied  atomic.Uint64 // the same of denied and degraded decisions
+	reopen  atomic.Bool   // the sink is to open its file again
+	wake    chan struct{} // holds a value when the writer is to look at once
+	takes   *share        // of limits that callers bring
+	own     atomic.Int64  // lines a second that each rule has for itself
 	common  window        // lines of all rules beyond their own shares
 	missed  atomic.Uint64 // decisions dropped since the last line
 
@@ -91,13 +100,13 @@ type Log struct {
 
 // source says what a line stands for.
 type source struct {
-	share  *share
-	missed uint64 // what the line says was dropped before it
+	share   *share
+	notable bool   // denied or degraded
+	missed  uint64 // what the line says was dropped before it
 }
 
 // share is what one rule may write, and what was dropped of it.
 type share struct {
-	rule    string
 	window  window
 	dropped [len(reasons)]atomic.Uint64
 }
@@ -110,25 +119,33 @@ func New(o Options) *Log {
 	if o.Rate <= 0 {
 		o.Rate = DefaultRate
 	}
+	if o.Key.text == nil {
+		o.Key = NewKey()
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o, wake: make(chan struct{}, 1)}
-	l.mu.shares = map[string]*share{}
+	l := &Log{options: o, wake: make(chan struct{}, 1), takes: &share{}}
+	l.mu.shares = map[string]*share{Takes: l.takes}
+	l.divide(0)
 	return l
 }
 
-// Rules returns the recorder of a rule set. Counts of rules that the set does not have are
+// divide divides half of the rate among the rules, the lists and takes.
+func (l *Log) divide(rules int) { l.own.Store(int64(max(1, l.options.Rate/2/(rules+2)))) }
+
+// Rules returns the recorder of a rule set. The counts of rules that the set does not have are
 // forgotten.
 func (l *Log) Rules(set *rule.Set) *Recorder {
-	r := &Recorder{log: l, patterns: set.KeyPatterns(), shares: map[*rule.Rule]*share{}, names: hashedNames(set), own: int64(max(1, l.options.Rate/2/(len(set.Rules())+1)))}
-	known := map[string]*share{}
+	r := &Recorder{log: l, patterns: set.KeyPatterns(), shares: map[*rule.Rule]*share{}, names: hashedNames(set)}
+	l.divide(len(set.Rules()))
+	known := map[string]*share{Takes: l.takes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := func(id string) *share {
 		s := l.mu.shares[id]
 		if s == nil {
-			s = &share{rule: id}
+			s = &share{}
 		}
 		known[id] = s
 		return s
@@ -141,8 +158,15 @@ func (l *Log) Rules(set *rule.Set) *Recorder {
 	return r
 }
 
-// Written returns the number of lines that the sink has stored.
-func (l *Log) Written() uint64 { return l.written.Load() }
+// Written returns the number of lines that the sink has stored: those of the sample of
+// allowed decisions, and those of denied and degraded decisions.
+func (l *Log) Written() (allowed, denied uint64) { return l.allowed.Load(), l.denied.Load() }
+
+// Reopen has the sink open its file again, soon. A sink without a file ignores it.
+func (l *Log) Reopen() {
+	l.reopen.Store(true)
+	l.wakeWriter()
+}
 
 // Dropped returns what was dropped of the rules in force, sorted by rule and reason. Counts
 // of 0 are included, so that their first rise is seen.
@@ -194,98 +218,60 @@ func (w *window) take(second uint32, most int64) bool {
 	}
 }
 
-// admits reports whether a denied or degraded decision of a rule may be logged now.
-func (r *Recorder) admits(s *share, now time.Time) bool {
-	second, l := uint32(now.Unix()), r.log
-	return s.window.take(second, r.own) || l.common.take(second, int64(l.options.Rate)-int64(l.options.Rate)/2)
+// admits reports whether a denied or degraded decision may be logged now.
+func (l *Log) admits(s *share, now time.Time) bool {
+	second := uint32(now.Unix())
+	return s.window.take(second, l.own.Load()) || l.common.take(second, int64(l.options.Rate)-int64(l.options.Rate)/2)
 }
 
 // drop counts a decision that is not in the log.
-func (l *Log) drop(s *share, reason string) {
+func (l *Log) drop(s *share, notable bool, reason string) {
+	if !notable {
+		reason = OfAllowed
+	}
 	s.dropped[slices.Index(reasons[:], reason)].Add(1)
 	l.missed.Add(1)
 }
 
 // append adds a line to the buffer, or drops it. line has no end yet.
-func (l *Log) append(s *share, line []byte) {
+func (l *Log) append(s *share, notable bool, line []byte) {
+	most := maxBuffer
+	if !notable {
+		most /= 2
+	}
 	l.mu.Lock()
-	if len(l.mu.lines)+len(line) > maxBuffer {
+	if len(l.mu.lines)+len(line) > most {
 		l.mu.Unlock()
-		l.drop(s, ByQueue)
+		l.drop(s, notable, ByQueue)
 		return
 	}
 	l.mu.lines = append(l.mu.lines, line...)
-	from := source{share: s}
+	from := source{share: s, notable: notable}
 	if l.missed.Load() > 0 {
 		from.missed = l.missed.Swap(0)
 		l.mu.lines = appendInt(append(l.mu.lines, `,"dropped_before":`...), int64(from.missed))
 	}
 	l.mu.lines = append(l.mu.lines, "}\n"...)
 	l.mu.of = append(l.mu.of, from)
-	half := len(l.mu.lines) > maxBuffer/2
+	full := len(l.mu.lines) > maxBuffer/4
 	l.mu.Unlock()
-	if half {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+	if full {
+		l.wakeWriter()
 	}
 }
 
-// Run writes lines until done is closed, then writes the remaining ones and closes the sink.
-func (l *Log) Run(done <-chan struct{}) {
-	ticker := time.NewTicker(flushEvery)
-	defer ticker.Stop()
-	w := writer{log: l}
-	for {
-		select {
-		case <-ticker.C:
-		case <-l.wake:
-		case <-done:
-			w.flush()
-			if err := l.options.Sink.Close(); err != nil {
-				l.options.Logger.Error("decision log: cannot be closed", "error", err)
-			}
-			return
-		}
-		w.flush()
+func (l *Log) wakeWriter() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
 	}
-}
-
-// writer writes what the log has collected.
-type writer struct {
-	log    *Log
-	lines  []byte   // with those of the log, two buffers that swap
-	of     []source // of lines
-	failed bool     // the last write failed, and was logged
-}
-
-func (w *writer) flush() {
-	l := w.log
-	l.mu.Lock()
-	w.lines, l.mu.lines = l.mu.lines, w.lines[:0]
-	w.of, l.mu.of = l.mu.of, w.of[:0]
-	l.mu.Unlock()
-	if len(w.lines) == 0 {
-		return
-	}
-	stored, err := l.options.Sink.WriteLines(w.lines)
-	l.written.Add(uint64(stored))
-	for _, from := range w.of[stored:] {
-		l.drop(from.share, ByWrite)
-		l.missed.Add(from.missed)
-	}
-	switch {
-	case err != nil && !w.failed:
-		l.options.Logger.Error("decision log: cannot be written; decisions are dropped and counted until it can", "error", err)
-	case err == nil && w.failed:
-		l.options.Logger.Info("decision log: can be written again")
-	}
-	w.failed = err != nil
 }
 
 // keepsRequest reports whether an allowed decision is in a sample by request.
 func (l *Log) keepsRequest() bool { return l.options.Sample.below(rand.Uint64()) }
 
-// countLines returns the number of complete lines.
-func countLines(lines []byte) int { return bytes.Count(lines, []byte{'\n'}) }
+// keepsCaller reports whether a caller is in a sample by caller. Nodes with the same key
+// agree on it.
+func (l *Log) keepsCaller(caller string) bool {
+	return l.options.Sample.below(l.options.Key.draw(caller))
+}

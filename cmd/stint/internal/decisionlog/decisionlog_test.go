@@ -60,7 +60,6 @@ type fixture struct {
 	store stint.Store
 	sink  *memorySink
 	now   time.Time
-	read  int // lines
 }
 
 func newFixture(t testing.TB, rules string, o Options) *fixture {
@@ -96,8 +95,8 @@ func (f *fixture) end() (lines []map[string]any) {
 		}
 		lines = append(lines, m)
 	}
-	if n := f.log.Written(); int(n) != len(lines) {
-		f.t.Errorf("written is %d, the sink has %d lines", n, len(lines))
+	if allowed, denied := f.log.Written(); int(allowed+denied) != len(lines) {
+		f.t.Errorf("%d and %d are written, the sink has %d lines", allowed, denied, len(lines))
 	}
 	return lines
 }
@@ -117,7 +116,7 @@ tiers: {pro: {api_key_pattern: "sk_pro_*", limit: 1, window: 60}}
 rules:
 - {id: orders, match: {path_prefix: /v1/}, by: [api_key, "header:x-tenant"], algorithm: fixed_window}
 - {id: trial, mode: shadow, by: [ip], algorithm: fixed_window, limit: 1, window: 1h}
-`, Options{Sample: Sample{Share: 1}, Key: Key{7}})
+`, Options{Sample: Sample{Share: 1}, Key: KeyOf([]byte{7})})
 	const secret, tenant, address = "sk_pro_0123456789abcdef", "tenant-0123456789", "203.0.113.77"
 	a := rule.Map{"api_key": secret, "header:x-tenant": tenant, "ip": address, "method": "GET", "host": "api.example.com",
 		"path": "/v1/" + secret + "/x-" + secret + ".json/sk_pro_other/" + tenant + "/plain?key=" + secret}
@@ -192,7 +191,7 @@ func TestCallersAreSampledWhole(t *testing.T) {
 			f.Record(a, 1, &denial)
 		}
 		for _, line := range f.end() {
-			if (line["sampled"] == true) != (counts[line["id"].(string)] > 0 || line["allowed"] == true) {
+			if line["sampled"] != (counts[line["id"].(string)] > 0 || line["allowed"] == true) {
 				t.Errorf("%v", line)
 			}
 			if want := map[any]any{true: 0.1, false: 1.0}[line["allowed"]]; line["sample_rate"] != want {
@@ -204,7 +203,7 @@ func TestCallersAreSampledWhole(t *testing.T) {
 		}
 		return counts
 	}
-	first, again, other := in(Key{1}), in(Key{1}), in(Key{2})
+	first, again, other := in(KeyOf([]byte{1})), in(KeyOf([]byte{1})), in(KeyOf([]byte{2}))
 	if n := len(first); n < 150 || n > 250 {
 		t.Errorf("%d of 2000 callers are sampled", n)
 	}
@@ -254,9 +253,9 @@ func TestDenialsAreWrittenOrCounted(t *testing.T) {
 			t.Errorf("rule %s: %d written and %d dropped of %d denied", id, written[id], f.dropped(id, ""), n)
 		}
 	}
-	// Of 100 lines a second, 50 are divided among two rules and those of no rule.
-	if written["a"] != 16+50 || written["b"] != 16 {
-		t.Errorf("rule a has %d lines, rule b %d; want 66 and 16", written["a"], written["b"])
+	// Of 100 lines a second, 50 are divided among two rules, the lists and takes.
+	if written["a"] != 12+50 || written["b"] != 12 {
+		t.Errorf("rule a has %d lines, rule b %d; want 62 and 12", written["a"], written["b"])
 	}
 	if before != float64(f.dropped("a", ByRate)) {
 		t.Errorf("lines say that %v were dropped before them", before)
@@ -274,9 +273,9 @@ func TestAFullDiskIsCountedAndLoggedOnce(t *testing.T) {
 		}
 		w.flush()
 	}
-	written := f.log.Written()
-	if written == 0 || written+f.dropped("a", ByWrite) != 30 {
-		t.Errorf("%d written and %d dropped of 30", written, f.dropped("a", ByWrite))
+	allowed, denied := f.log.Written()
+	if allowed != 1 || denied == 0 || denied+f.dropped("a", ByWrite) != 29 {
+		t.Errorf("%d allowed, %d denied are written, and %d dropped; want 1 and 29", allowed, denied, f.dropped("a", ByWrite))
 	}
 	f.sink.room = -1
 	f.decide(rule.Map{"api_key": "k", "path": "/a"})
@@ -301,8 +300,14 @@ func TestASlowSinkLosesCountedLines(t *testing.T) {
 	if size := len(f.log.mu.lines); size > maxBuffer {
 		t.Errorf("%d bytes wait", size)
 	}
-	if lines := f.end(); f.dropped("", ByQueue) == 0 || len(lines)+int(f.dropped("", ByQueue)) != n {
-		t.Errorf("%d written and %d dropped of %d", len(lines), f.dropped("", ByQueue), n)
+	denial := rule.Outcome{Binding: 0, Hits: []rule.Hit{{Rule: f.set.Rules()[0]}}}
+	f.Record(a, 1, &denial)
+	lines := f.end()
+	if f.dropped("", OfAllowed) == 0 || len(lines)+int(f.dropped("", OfAllowed)) != n+1 {
+		t.Errorf("%d written and %d dropped of %d", len(lines), f.dropped("", OfAllowed), n+1)
+	}
+	if last := lines[len(lines)-1]; last["allowed"] != false {
+		t.Error("allowed requests have taken the room of a denial")
 	}
 }
 
@@ -321,5 +326,78 @@ func TestSamplesAreParsed(t *testing.T) {
 		if _, err := ParseSample(text); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+func TestSegmentsOfPathsThatHideKeysAreMasked(t *testing.T) {
+	f := newFixture(t, `rules: [{id: a, match: {api_key_pattern: "sk_pro_*"}, by: [api_key], limit: 1/h}]`, Options{})
+	const key = "sk_live_0123456789"
+	for path, want := range map[string]string{
+		"/v1/orders/17":                       "/v1/orders/17",
+		"/" + key:                             "/…",
+		"/sk%5Flive%5F0123456789/x":           "/…/x",
+		"/sk%255Flive_0123456789":             "/…",
+		"/%2525252525":                        "/…",
+		"/a;token=" + key + ";b/x":            "/…/x",
+		"/sk%5fpro_other":                     "/…",
+		"/100%":                               "/100%",
+		"/x?key=" + key:                       "/x",
+		"/" + strings.Repeat("a/", 600) + key: "/" + strings.Repeat("a/", 511) + "…",
+		"/" + strings.Repeat("a", 1020) + key: "/…",
+	} {
+		if got := f.maskPath(path, key, &rule.Outcome{}); got != want {
+			t.Errorf("%.60s: %.60s, want %.60s", path, got, want)
+		}
+	}
+}
+
+func TestTakesAreLoggedWithoutTheNamesThatCallersChoose(t *testing.T) {
+	f := newFixture(t, "rules: []", Options{Sample: Sample{Share: 0}})
+	limit, err := stint.Spec{Name: "sk_live_planted", Limit: 1, Window: time.Hour, FromCaller: true}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := []stint.Claim{{Key: "customer-4711", Limit: limit, Cost: 1}}
+	for _, cost := range []int64{1, 0, -1, stint.Forget} {
+		claims[0].Cost = cost
+		for _, allowed := range []bool{true, false} {
+			f.log.RecordTake(claims, &stint.Decision{Allowed: allowed, Limit: 1, At: 5, RetryAfter: time.Second})
+		}
+	}
+	lines := f.end()
+	if len(lines) != 1 {
+		t.Fatalf("%d lines, want that of the denial: %v", len(lines), lines)
+	}
+	for name, want := range map[string]any{"t_us": 5.0, "key": "cust…", "rule": Takes, "allowed": false, "limit": 1.0, "retry_after_us": 1e6, "sample_rate": 1.0} {
+		if lines[0][name] != want {
+			t.Errorf("%s is %v, want %v", name, lines[0][name], want)
+		}
+	}
+	if text := f.sink.lines.String(); strings.Contains(text, "planted") || strings.Contains(text, "4711") {
+		t.Error(text)
+	}
+}
+
+func TestIPv6CountsByItsNetwork(t *testing.T) {
+	k := KeyOf([]byte("k"))
+	a, b, other := counted("2001:db8::1"), counted("2001:db8::2"), counted("2001:db8:0:1::1")
+	if a != b || a == other || k.address(a) == k.address(other) || counted("::ffff:192.0.2.1") != "192.0.2.1" || counted("no:address") != "no:address" {
+		t.Error(a, b, other)
+	}
+}
+
+// BenchmarkRecord measures what the log adds to an allowed request that is not in it.
+func BenchmarkRecord(b *testing.B) {
+	for name, sample := range map[string]Sample{"request": {Share: 0.01}, "caller": {Share: 0.01, ByCaller: true}} {
+		b.Run(name, func(b *testing.B) {
+			f := newFixture(b, twoRules, Options{Sample: sample})
+			f.sink.room = 0
+			a := rule.Map{"api_key": "sk_live_0123456789", "path": "/a"}
+			o := rule.Outcome{Decision: stint.Decision{Allowed: true}, Binding: 0, Hits: []rule.Hit{{Rule: f.set.Rules()[0], Decision: stint.Decision{Allowed: true}}}}
+			b.ReportAllocs()
+			for b.Loop() {
+				f.Record(a, 1, &o)
+			}
+		})
 	}
 }

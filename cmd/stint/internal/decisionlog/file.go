@@ -83,8 +83,10 @@ func endOfLines(file *os.File, size int64) (int64, error) {
 // WriteLines appends lines. After an error the file ends with a complete line.
 func (f *File) WriteLines(lines []byte) (stored int, err error) {
 	rotated := f.rotate()
-	if f.file == nil {
-		return 0, errors.Join(rotated, f.open())
+	if f.file == nil { // a new file could not be opened before
+		if err := f.open(); err != nil {
+			return 0, errors.Join(rotated, err)
+		}
 	}
 	n, err := f.file.Write(lines)
 	f.size += int64(n)
@@ -109,7 +111,7 @@ func (f *File) rotate() error {
 		return nil
 	}
 	now := f.options.Now()
-	if !(o.MaxSize > 0 && f.size >= o.MaxSize) && !(o.MaxAge > 0 && now.Sub(f.began) >= o.MaxAge) {
+	if large, old := o.MaxSize > 0 && f.size >= o.MaxSize, o.MaxAge > 0 && now.Sub(f.began) >= o.MaxAge; !large && !old {
 		return nil
 	}
 	old := o.Path + now.UTC().Format(suffix)
@@ -155,7 +157,7 @@ func (f *File) removeOld() error {
 // Reopen closes the file and opens the path again, for programs that rename log files
 // themselves.
 func (f *File) Reopen() error {
-	err := f.file.Close()
+	err := f.Close()
 	f.file, f.size = nil, 0
 	return errors.Join(err, f.open())
 }

@@ -2,6 +2,7 @@ package decisionlog
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,8 +12,11 @@ import (
 )
 
 // Key is the key of the hashes of identities. Nodes with the same key write the same hashes,
-// and sample the same callers.
-type Key [sha256.Size]byte
+// and sample the same callers. Make it with [ReadKey], [NewKey] or [KeyOf].
+type Key struct {
+	text   []byte
+	sample [sha256.Size]byte // the key of draws
+}
 
 // leastKey is the shortest text of a key file, in bytes.
 const leastKey = 16
@@ -20,7 +24,8 @@ const leastKey = 16
 // maxKeyFile bounds the read of a key file, so that a wrong name costs little.
 const maxKeyFile = 64 << 10
 
-// ReadKey reads the key of a file: any text of at least 16 bytes.
+// ReadKey reads the key of a file: any text of at least 16 bytes, without the white space
+// around it.
 func ReadKey(path string) (Key, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -34,28 +39,45 @@ func ReadKey(path string) (Key, error) {
 		return Key{}, err
 	}
 	if text = bytes.TrimSpace(text); len(text) < leastKey {
-		return Key{}, fmt.Errorf("%s: has %d bytes, at least %d are needed (write a random text: openssl rand -hex 32)", path, len(text), leastKey)
+		return Key{}, fmt.Errorf("%s: has %d bytes, and at least %d are needed (write a random text: openssl rand -hex 32)", path, len(text), leastKey)
 	}
-	return sha256.Sum256(text), nil
+	return KeyOf(text), nil
 }
 
 // NewKey returns a random key, which only this process has.
-func NewKey() (k Key) {
-	_, _ = rand.Read(k[:]) // it never fails
+func NewKey() Key {
+	text := make([]byte, sha256.Size)
+	_, _ = rand.Read(text) // it never fails
+	return KeyOf(text)
+}
+
+// KeyOf returns the key with the given text.
+func KeyOf(text []byte) Key {
+	k := Key{text: text}
+	k.sample = k.sum("sample of callers")
 	return k
 }
 
-// The uses of a key. A hash of one use says nothing about that of another.
-const (
-	forIdentity byte = iota
-	forSample
-)
+// id returns the hash of an identity: the first 64 bits of its HMAC-SHA256.
+func (k *Key) id(text string) uint64 {
+	sum := k.sum(text)
+	return binary.BigEndian.Uint64(sum[:8])
+}
 
-// hash returns 64 bits of SHA-256 over the key, the use and the text. The key comes first
-// and 192 bits are left out, so the hash can neither be made nor extended without the key.
-func (k *Key) hash(use byte, text string) uint64 {
+func (k *Key) sum(text string) (sum [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, k.text)
+	_, _ = mac.Write([]byte(text)) // it never fails
+	return [sha256.Size]byte(mac.Sum(sum[:0]))
+}
+
+// draw returns a number that is random without the key, and always the same for a caller.
+// Every request of a sample by caller draws, and HMAC would take 5 % of a check. So draw is
+// SHA-256 over a secret of fixed length and the text. Its one weakness against HMAC, that
+// somebody who has a hash can extend it, is none here: the number leaves the program only as
+// one bit.
+func (k *Key) draw(text string) uint64 {
 	var room [256]byte
-	sum := sha256.Sum256(append(append(append(room[:0], k[:]...), use), text...))
+	sum := sha256.Sum256(append(append(room[:0], k.sample[:]...), text...))
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
@@ -64,7 +86,7 @@ func (k *Key) hash(use byte, text string) uint64 {
 // so a replay counts the callers apart.
 func (k *Key) address(text string) netip.Addr {
 	var a [16]byte
-	binary.BigEndian.PutUint64(a[:8], k.hash(forIdentity, text))
+	binary.BigEndian.PutUint64(a[:8], k.id(text))
 	a[0], a[15] = 0xfd, 1
 	return netip.AddrFrom16(a)
 }

@@ -1,12 +1,15 @@
 package decisionlog
 
 import (
+	"cmp"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stintdev/stint"
@@ -16,7 +19,8 @@ import (
 
 // The bounds of a line.
 const (
-	maxText   = 256 // bytes of a value that the caller chose
+	maxText   = 256  // bytes of a value that the caller chose
+	maxPath   = 1024 // bytes of a path that are searched for keys
 	maxLimits = 16
 	maxNames  = 16 // attributes beside the common ones
 )
@@ -27,7 +31,6 @@ type Recorder struct {
 	patterns *rule.KeyPatterns
 	shares   map[*rule.Rule]*share
 	none     *share   // of decisions that no rule made
-	own      int64    // lines a second that each rule has for itself
 	names    []string // attributes that lines have as hashes
 }
 
@@ -51,46 +54,101 @@ func (r *Recorder) Record(a rule.Attributes, cost int64, o *rule.Outcome) {
 	if cost == 0 && o.List != rule.ListDeny {
 		return
 	}
-	l := r.log
-	rate, sampled := 1.0, false
-	notable := !o.Allowed() || degraded(o)
-	if s := l.options.Sample; s.ByCaller {
-		if sampled = s.below(l.options.Key.hash(forSample, caller(a))); !sampled && !notable {
-			return
-		}
-	} else if !notable && !l.keepsRequest() {
+	c := choice{notable: !o.Allowed() || degraded(o)}
+	of := r.shareOf(o)
+	if !r.log.choose(&c, of, func() string { return caller(a) }) {
 		return
 	}
-	now := l.options.Now()
-	of := r.shareOf(o)
-	if notable {
-		if !r.admits(of, now) {
-			l.drop(of, ByRate)
-			return
-		}
-	} else {
-		rate = l.options.Sample.Share
-	}
 	line, _ := lines.Get().(*[]byte)
-	*line = r.appendLine((*line)[:0], a, cost, o, now, rate, sampled)
-	l.append(of, *line)
+	*line = r.appendLine((*line)[:0], a, cost, o, &c)
+	r.log.append(of, c.notable, *line)
 	lines.Put(line)
+}
+
+// choice says why a decision is logged.
+type choice struct {
+	notable bool // denied or degraded
+	sampled bool // the caller is in the sample
+	now     time.Time
+}
+
+// choose reports whether a decision is logged, and counts it if it is dropped.
+func (l *Log) choose(c *choice, of *share, caller func() string) bool {
+	switch s := l.options.Sample; {
+	case s.Share >= 1:
+		c.sampled = true
+	case s.ByCaller:
+		c.sampled = l.keepsCaller(caller())
+	default:
+		c.sampled = !c.notable && l.keepsRequest()
+	}
+	if !c.notable && !c.sampled {
+		return false
+	}
+	c.now = l.options.Now()
+	if c.notable && !l.admits(of, c.now) {
+		l.drop(of, true, ByRate)
+		return false
+	}
+	return true
+}
+
+// appendSample appends how many decisions the line stands for. Lines of a sample that keeps
+// callers whole say whether the caller is in it, because only these lines are all that the
+// caller did: a replay needs them.
+func (l *Log) appendSample(b []byte, c *choice) []byte {
+	s, rate := l.options.Sample, 1.0
+	if !c.notable {
+		rate = s.Share
+	}
+	b = strconv.AppendFloat(append(b, `,"sample_rate":`...), rate, 'f', -1, 64)
+	if s.ByCaller || s.Share >= 1 {
+		b = strconv.AppendBool(append(b, `,"sampled":`...), c.sampled)
+	}
+	return b
 }
 
 // lines has buffers of lines that are being made.
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 func degraded(o *rule.Outcome) bool {
-	return o.Decision.Degraded || slices.ContainsFunc(o.Hits, func(h rule.Hit) bool { return !h.Shadow && h.Decision.Degraded })
+	if o.Decision.Degraded {
+		return true
+	}
+	for i := range o.Hits {
+		if h := &o.Hits[i]; h.Decision.Degraded && !h.Shadow {
+			return true
+		}
+	}
+	return false
 }
 
-// caller returns the API key of a request, or its address.
+// caller returns the API key of a request, or its address as rules count it.
 func caller(a rule.Attributes) string {
 	if key, ok := a.Attribute("api_key"); ok && key != "" {
 		return key
 	}
 	ip, _ := a.Attribute("ip")
-	return ip
+	return counted(ip)
+}
+
+// subscriberBits is the prefix length of the IPv6 network that rules count as one client.
+const subscriberBits = 64
+
+// counted returns an address as rules count it.
+func counted(ip string) string {
+	if strings.IndexByte(ip, ':') < 0 {
+		return ip
+	}
+	address, err := netip.ParseAddr(ip)
+	if err != nil {
+		return ip
+	}
+	if address = address.Unmap().WithZone(""); address.Is4() {
+		return address.String()
+	}
+	network, _ := address.Prefix(subscriberBits) // the length is valid for IPv6
+	return network.String()
 }
 
 // shareOf returns the share of the rule that made the decision.
@@ -106,38 +164,35 @@ func (r *Recorder) shareOf(o *rule.Outcome) *share {
 // memberNames are the members of a line. An attribute of such a name is left out.
 var memberNames = []string{
 	"t_us", "t", "key", "id", "api_key", "ip", "method", "path", "host", "tier", "cost", "at_us", "rule", "limit_name", "allowed", "limit", "remaining",
-	"retry_after_us", "never", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before",
+	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before",
 }
 
 // appendLine appends the line of a decision without its closing brace.
-func (r *Recorder) appendLine(b []byte, a rule.Attributes, cost int64, o *rule.Outcome, now time.Time, rate float64, sampled bool) []byte {
+func (r *Recorder) appendLine(b []byte, a rule.Attributes, cost int64, o *rule.Outcome, c *choice) []byte {
 	key, _ := a.Attribute("api_key")
 	ip, _ := a.Attribute("ip")
-	t := o.Decision.At
-	if t == 0 {
-		t = now.UnixMicro()
-	}
-	b = appendInt(append(b, `{"t_us":`...), t)
+	b = appendTime(b, o.Decision.At, c.now)
 	b = r.appendIdentity(b, key, ip, o)
 	b = r.appendAttributes(b, a, key, o)
 	b = appendInt(append(b, `,"cost":`...), cost)
 	b = appendDecision(b, o)
-	b = append(b, `,"sample_rate":`...)
-	b = strconv.AppendFloat(b, rate, 'g', -1, 64)
-	if sampled {
-		b = append(b, `,"sampled":true`...)
+	return r.log.appendSample(b, c)
+}
+
+// appendTime begins a line with the time of the decision by the clock of the store, by which a
+// replay decides again, or with that of this process if no limit counted the request.
+func appendTime(b []byte, at int64, now time.Time) []byte {
+	if at == 0 {
+		at = now.UnixMicro()
 	}
-	return b
+	return appendInt(append(b, `{"t_us":`...), at)
 }
 
 // appendIdentity appends the identity that the decision counts: that of the binding claim,
 // else the API key, else the address. Then follow the API key and the address as a replay
 // needs them: texts in whose place stands their hash.
 func (r *Recorder) appendIdentity(b []byte, key, ip string, o *rule.Outcome) []byte {
-	k, identity := &r.log.options.Key, key
-	if identity == "" {
-		identity = ip
-	}
+	k, identity := &r.log.options.Key, cmp.Or(key, ip)
 	if o.Binding >= 0 && o.Hits[o.Binding].Key != "" {
 		identity = o.Hits[o.Binding].Key
 	}
@@ -148,9 +203,9 @@ func (r *Recorder) appendIdentity(b []byte, key, ip string, o *rule.Outcome) []b
 		b = append(b, `,"api_key":`...)
 		b = appendHash(b, k, key)
 	}
-	if address, err := netip.ParseAddr(ip); err == nil {
+	if ip != "" {
 		b = append(b, `,"ip":"`...)
-		b = append(k.address(address.Unmap().WithZone("").String()).AppendTo(b), '"')
+		b = append(k.address(counted(ip)).AppendTo(b), '"')
 	}
 	return b
 }
@@ -165,6 +220,8 @@ func (r *Recorder) appendAttributes(b []byte, a rule.Attributes, key string, o *
 		}
 		if name == "path" {
 			value = r.maskPath(value, key, o)
+		} else if r.isSecret(value, key) {
+			value = masked
 		}
 		b = append(append(append(b, `,"`...), name...), `":`...)
 		b = appendText(b, value)
@@ -183,30 +240,59 @@ func (r *Recorder) appendAttributes(b []byte, a rule.Attributes, key string, o *
 const masked = "…"
 
 // maskPath masks the segments of a path that are the API key or another identity of the
-// request, that contain the API key, or that fit a key pattern of the rules.
+// request, that contain the API key, or that fit a key pattern of the rules. A segment may be
+// percent-encoded.
 func (r *Recorder) maskPath(path, key string, o *rule.Outcome) string {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
 	}
+	if len(path) > maxPath { // a part of a segment could be most of a key
+		path = path[:strings.LastIndexByte(path[:maxPath], '/')+1] + masked
+	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
-		if segment != "" && (r.patterns.Match(segment) || isIdentity(segment, key, o)) {
+		if segment != "" && r.secretSegment(segment, key, o) {
 			segments[i] = masked
 		}
 	}
 	return strings.Join(segments, "/")
 }
 
-// leastPart is the shortest key that is looked for inside a segment. A shorter one may stand
+// leastPart is the shortest key that is looked for inside a text. A shorter one may stand
 // there by chance.
 const leastPart = 8
 
-func isIdentity(segment, key string, o *rule.Outcome) bool {
-	if key != "" && (segment == key || len(key) >= leastPart && strings.Contains(segment, key)) {
-		return true
+// secretSegment reports whether a segment of a path is or contains an identity.
+func (r *Recorder) secretSegment(segment, key string, o *rule.Outcome) bool {
+	for range 1 + maxEncodings {
+		if r.isSecret(segment, key) || isCounted(segment, o) {
+			return true
+		}
+		plain, err := url.PathUnescape(segment)
+		if err != nil || plain == segment {
+			return false
+		}
+		segment = plain
 	}
+	return true // nobody encodes so often but to hide something
+}
+
+// maxEncodings is how often a segment may be percent-encoded.
+const maxEncodings = 2
+
+// isSecret reports whether a text is a key of the rules, or is or contains that of the request.
+func (r *Recorder) isSecret(text, key string) bool {
+	return r.patterns.Match(text) || key != "" && text == key || len(key) >= leastPart && strings.Contains(text, key)
+}
+
+// isCounted reports whether a rule counts the request by a text. Parts of keys may have a mark
+// before them, a control character.
+func isCounted(text string, o *rule.Outcome) bool {
 	for i := range o.Hits {
-		if h := &o.Hits[i]; h.Key != "" && slices.Contains(stint.KeyParts(h.Key), segment) {
+		key := o.Hits[i].Key
+		if strings.Contains(key, text) && slices.ContainsFunc(stint.KeyParts(key), func(part string) bool {
+			return strings.TrimLeftFunc(part, unicode.IsControl) == text
+		}) {
 			return true
 		}
 	}
@@ -230,19 +316,24 @@ func appendDecision(b []byte, o *rule.Outcome) []byte {
 		b = appendInt(append(b, `,"limit":`...), d.Limit)
 		b = appendInt(append(b, `,"remaining":`...), d.Remaining)
 	}
-	switch {
-	case o.Allowed() || o.List != rule.ListNone:
-	case d.RetryAfter == stint.Never:
-		b = append(b, `,"never":true`...)
-	default:
-		b = appendInt(append(b, `,"retry_after_us":`...), d.RetryAfter.Microseconds())
-	}
+	b = appendRetry(b, o.Allowed(), d.RetryAfter)
 	b = strconv.AppendBool(append(b, `,"degraded":`...), degraded(o))
 	if o.List != rule.ListNone {
 		b = append(b, `,"list":`...)
 		b = appendText(b, o.List.String())
 	}
 	return appendHits(b, o)
+}
+
+// appendRetry appends the wait after a denial, -1 for never.
+func appendRetry(b []byte, allowed bool, wait time.Duration) []byte {
+	switch {
+	case allowed:
+		return b
+	case wait == stint.Never:
+		return append(b, `,"retry_after_us":-1`...)
+	}
+	return appendInt(append(b, `,"retry_after_us":`...), wait.Microseconds())
 }
 
 // appendHits appends the limits that matched, as rule/limit, and the rules in shadow mode
@@ -283,7 +374,7 @@ func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 
 // appendHash appends the hash of a text as 16 hexadecimal digits.
 func appendHash(b []byte, k *Key, text string) []byte {
-	h := strconv.FormatUint(k.hash(forIdentity, text), 16)
+	h := strconv.FormatUint(k.id(text), 16)
 	b = append(append(b, '"'), "0000000000000000"[len(h):]...)
 	return append(append(b, h...), '"')
 }

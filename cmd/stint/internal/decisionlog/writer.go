@@ -1,0 +1,85 @@
+package decisionlog
+
+import (
+	"bytes"
+	"time"
+)
+
+// Run writes lines until done is closed, then writes the remaining ones and closes the sink.
+// All decisions must have been recorded when done is closed.
+func (l *Log) Run(done <-chan struct{}) {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	w := writer{log: l}
+	for {
+		select {
+		case <-ticker.C:
+		case <-l.wake:
+		case <-done:
+			w.flush()
+			if err := l.options.Sink.Close(); err != nil {
+				l.options.Logger.Error("decision log: cannot be closed", "error", err)
+			}
+			return
+		}
+		w.flush()
+	}
+}
+
+// writer writes what the log has collected. One goroutine uses it.
+type writer struct {
+	log    *Log
+	lines  []byte   // with those of the log, two buffers that swap
+	of     []source // of lines
+	failed bool     // the last write failed, and was logged
+}
+
+func (w *writer) flush() {
+	l := w.log
+	if l.reopen.Swap(false) {
+		w.reopen()
+	}
+	l.mu.Lock()
+	w.lines, l.mu.lines = l.mu.lines, w.lines[:0]
+	w.of, l.mu.of = l.mu.of, w.of[:0]
+	l.mu.Unlock()
+	if len(w.lines) == 0 {
+		return
+	}
+	stored, err := l.options.Sink.WriteLines(w.lines)
+	w.count(stored)
+	switch {
+	case err != nil && !w.failed:
+		l.options.Logger.Error("decision log: cannot be written; lines are dropped and counted until it can", "error", err)
+	case err == nil && w.failed:
+		l.options.Logger.Info("decision log: can be written again")
+	}
+	w.failed = err != nil
+}
+
+// count counts the lines that the sink has stored, and drops the others.
+func (w *writer) count(stored int) {
+	l := w.log
+	for _, from := range w.of[:stored] {
+		if from.notable {
+			l.denied.Add(1)
+		} else {
+			l.allowed.Add(1)
+		}
+	}
+	for _, from := range w.of[stored:] {
+		l.drop(from.share, from.notable, ByWrite)
+		l.missed.Add(from.missed)
+	}
+}
+
+func (w *writer) reopen() {
+	if s, ok := w.log.options.Sink.(Reopener); ok {
+		if err := s.Reopen(); err != nil {
+			w.log.options.Logger.Error("decision log: cannot be opened again", "error", err)
+		}
+	}
+}
+
+// countLines returns the number of complete lines.
+func countLines(lines []byte) int { return bytes.Count(lines, []byte{'\n'}) }
