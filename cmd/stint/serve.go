@@ -33,7 +33,8 @@ environment, which overrides the file. The address off disables a listener; port
 SIGTERM and SIGINT drain the server, which then exits with status 0 within 10 s.
 SIGHUP reloads the rules, passwords, tokens and certificates, which are also
 reloaded when their files change. A file with a mistake is logged, and its
-previous content stays in force.`,
+previous content stays in force. SIGHUP also opens the file of the decision log
+again.`,
 		Example: `  stint serve
   stint serve --rules rules.yaml --store redis://10.0.0.5:6379/0
   stint serve --rules redis://10.0.0.5:6379/0 --store redis://10.0.0.5:6379/0
@@ -50,7 +51,7 @@ previous content stays in force.`,
 				return err
 			}
 			flags.exposed = flags.passwordsOnCommandLine(from)
-			return from.locate(serve(c.Context(), &flags, c.ErrOrStderr()))
+			return from.locate(serve(c.Context(), &flags, c.OutOrStdout(), c.ErrOrStderr()))
 		},
 	}
 	flags.define(c.Flags())
@@ -60,7 +61,7 @@ previous content stays in force.`,
 // serve runs the server until a signal or ctx ends it. Signals take effect from
 // the start, because opening a store that does not answer takes seconds. The
 // second signal that ends the server ends the process at once.
-func serve(ctx context.Context, flags *serveFlags, logs io.Writer) error {
+func serve(ctx context.Context, flags *serveFlags, stdout, logs io.Writer) error {
 	ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer restore()
 	context.AfterFunc(ctx, restore)
@@ -84,6 +85,9 @@ func serve(ctx context.Context, flags *serveFlags, logs io.Writer) error {
 		return err
 	}
 	if err := flags.openExporters(&config, log); err != nil {
+		return err
+	}
+	if err := flags.decisionLog.open(&config, stdout, log); err != nil {
 		return err
 	}
 	closeStore, err := flags.openStore(&config, log)

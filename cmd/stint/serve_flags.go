@@ -51,6 +51,7 @@ type serveFlags struct {
 	tlsCert, tlsKey, clientCA        string
 	logFormat, logLevel              string
 	otlp, statsd                     string
+	decisionLog                      decisionLogFlags
 	hotKeyRate                       int64
 	drainDelay                       time.Duration
 	profiling                        bool
@@ -109,6 +110,7 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 	grouped(flags, "Identity", f.defineIdentity)
 	grouped(flags, "Security", f.defineSecurity)
 	grouped(flags, "Operation", f.defineOperation)
+	grouped(flags, "Decision log", f.decisionLog.define)
 }
 
 func (f *serveFlags) defineOperation(flags *pflag.FlagSet) {

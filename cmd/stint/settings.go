@@ -102,7 +102,7 @@ func kindOf(f *pflag.Flag) string {
 // empty, usually from a script whose variable is not set. With the default the
 // server would be open to everybody.
 func (o origins) checkCredentials(flags *pflag.FlagSet) error {
-	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "jwt-keys", "tls-cert", "tls-key", "client-ca"} {
+	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "jwt-keys", "tls-cert", "tls-key", "client-ca", "key-hash-file"} {
 		if _, given := o[name]; given && flags.Lookup(name).Value.String() == "" {
 			return o.locate(usagef("%s: is given, and empty (name a file, or leave it out)", name))
 		}

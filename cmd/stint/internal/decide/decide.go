@@ -31,6 +31,9 @@ type Options struct {
 	Rules func() Rules
 	// Observe, if not nil, receives one report of each call to the store.
 	Observe func(Report)
+	// Taken, if not nil, is called with the claims of each take that has a decision, and their
+	// combined decision. It must not keep them.
+	Taken func([]stint.Claim, *stint.Decision)
 	// Emergency returns the emergency whose limit joins every take, or nil without one.
 	// Nil: there is never one. Checks have its limit from their rules.
 	Emergency func() *emergency.InForce
@@ -145,6 +148,9 @@ func New(o Options) *Decider {
 	if o.Observe == nil {
 		o.Observe = func(Report) {}
 	}
+	if o.Taken == nil {
+		o.Taken = func([]stint.Claim, *stint.Decision) {}
+	}
 	if o.Emergency == nil {
 		o.Emergency = func() *emergency.InForce { return nil }
 	}
@@ -175,7 +181,9 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 		case failed != nil:
 			report.Ended[EndingOfError(failed)]++
 		case len(own) > 0:
-			report.count(combine(g.Claims, own, &combined), g.Claims)
+			decision := combine(g.Claims, own, &combined)
+			report.count(decision, g.Claims)
+			d.options.Taken(g.Claims, decision)
 		}
 		claims, parts := stint.Sizes(groups[i : i+1])
 		out, part = out[claims:], part+parts

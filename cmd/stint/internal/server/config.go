@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
@@ -190,6 +191,8 @@ type Config struct {
 	// DroppedSpans returns how many recorded spans were not delivered. It is required with a
 	// Tracer.
 	DroppedSpans func() uint64
+	// DecisionLog logs decisions. The server runs it. Nil logs none.
+	DecisionLog *decisionlog.Log
 	// Exporters send the metrics elsewhere, until the server has drained.
 	Exporters []Exporter
 

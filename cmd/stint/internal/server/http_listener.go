@@ -230,6 +230,7 @@ func (s *Server) newDecider(check, take metrics.Surface) *decide.Decider {
 		Rules:   func() decide.Rules { return &s.rules.current.Load().surfaces[check] },
 		Observe: func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
 
+		Taken:     s.taken(),
 		Emergency: s.rules.inEmergency,
 	})
 }

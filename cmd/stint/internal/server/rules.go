@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
@@ -42,7 +43,8 @@ type rules struct {
 	state     stateFolder
 	current   atomic.Pointer[version]
 	switched  *emergency.Switch
-	sample    *impact.Sample // nil if no sample is kept
+	sample    *impact.Sample   // nil if no sample is kept
+	decisions *decisionlog.Log // nil: no decisions are logged
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
@@ -60,8 +62,9 @@ type version struct {
 	set      *rule.Set
 	counters *metrics.SetCounters
 	metrics  *metrics.Metrics
-	sample   *impact.Sample  // nil if no sample is kept
-	headers  map[string]bool // canonical names of the headers that the rules read
+	sample   *impact.Sample        // nil if no sample is kept
+	recorder *decisionlog.Recorder // nil: no decisions are logged
+	headers  map[string]bool       // canonical names of the headers that the rules read
 	reader   *identity.Reader
 	identity httplimit.Identity // that of the server, with the sources that the rules name
 	warned   *sync.Once         // of warnRequests
@@ -86,12 +89,15 @@ func (v *version) RuleSet() *rule.Set { return v.set }
 // Read implements [decide.Rules].
 func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return v.reader.Read(given) }
 
-// Count implements [decide.Rules]. It counts an outcome and adds it to the sample.
+// Count implements [decide.Rules]. It counts an outcome, adds it to the sample, and logs it.
 func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
 	v.metrics.CheckDecided(v.surface, o)
 	v.metrics.CountOutcome(o, v.counters)
 	if v.sample != nil {
 		v.sample.Add(v.set.Attributes(), a, cost, o)
+	}
+	if v.recorder != nil {
+		v.recorder.Record(a, cost, o)
 	}
 }
 
@@ -102,7 +108,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, node func
 		hot = keys.Hot
 	}
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
-	r := &rules{store: countKeys(punishing, keys), penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, pathEncoding: config.PathEncoding,
+	r := &rules{store: countKeys(punishing, keys), penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
@@ -226,6 +232,9 @@ func (r *rules) newVersion(set *rule.Set) (*version, error) {
 		if v.identity.APIKey, err = identity.ParseSources(named); err != nil {
 			return nil, err
 		}
+	}
+	if r.decisions != nil {
+		v.recorder = r.decisions.Rules(v.set)
 	}
 	v.reader = identity.NewReader(&v.identity, set.Attributes())
 	for _, name := range v.reader.Headers() {

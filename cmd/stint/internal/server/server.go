@@ -200,12 +200,14 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
 	s.start(beside, group)
+	logged := s.runDecisionLog(beside)
 	if awaitAll(failed, s.rules.manager.Following(), s.envoyFollowing()) {
 		s.becomeReady()
 		<-failed.Done() // ctx has ended, or something has failed
 	}
 	s.drain()
 	end()
+	logged()
 	return group.Wait()
 }
 
@@ -303,9 +305,12 @@ func (s *Server) Addr(name string) net.Addr {
 }
 
 // Reload reads the rules, tokens, passwords and certificates again, as far as they come
-// from files. Invalid files are logged, and the previous version stays in force.
+// from files, and opens the decision log again. Invalid files are logged, and the previous version stays in force.
 func (s *Server) Reload() {
 	s.rules.reload()
+	if s.config.DecisionLog != nil {
+		s.config.DecisionLog.Reopen()
+	}
 	if s.envoy != nil {
 		s.envoy.Reload()
 	}

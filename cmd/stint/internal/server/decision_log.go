@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// lastWrite bounds the wait for the last lines of the decision log when the server ends. A
+// disk or a pipe may never take them.
+const lastWrite = 500 * time.Millisecond
+
+// runDecisionLog writes the decision log until ctx ends. The function that it returns waits for
+// the last lines.
+func (s *Server) runDecisionLog(ctx context.Context) (wait func()) {
+	l := s.config.DecisionLog
+	if l == nil {
+		return func() {}
+	}
+	s.metrics.ReadDecisionLog(l)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.Run(ctx.Done())
+	}()
+	return func() {
+		select {
+		case <-done:
+		case <-time.After(lastWrite):
+			s.log.Error("decision log: the last lines are lost, because the file or stream does not take them")
+		}
+	}
+}
+
+// taken returns what logs decisions on limits that callers bring; nil if no decisions are
+// logged.
+func (s *Server) taken() func([]stint.Claim, *stint.Decision) {
+	if s.config.DecisionLog == nil {
+		return nil
+	}
+	return s.config.DecisionLog.RecordTake
+}
