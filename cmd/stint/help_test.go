@@ -11,7 +11,7 @@ var groupTitle = regexp.MustCompile(`(?m)^([A-Z][a-z ]+):$`)
 
 func TestHelpGroupsFlags(t *testing.T) {
 	for words, want := range map[string][]string{
-		"serve":       {"Usage", "Examples", "Flags", "Rules", "Store", "Listeners", "Gateway", "Envoy", "Identity", "Security", "Operation"},
+		"serve":       {"Usage", "Examples", "Flags", "Rules", "Store", "Listeners", "Gateway", "Envoy", "Identity", "Security", "Operation", "Decision log"},
 		"rules apply": {"Usage", "Examples", "Flags", "Server", "Without a server"},
 		"check":       {"Usage", "Examples", "Flags", "Server"},
 		"rules":       {"Usage", "Examples", "Commands", "Flags"},
