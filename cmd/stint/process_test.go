@@ -97,9 +97,15 @@ func startProcess(t *testing.T, env []string, args ...string) *process {
 
 func startProcessWith(t *testing.T, stdin io.Reader, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary, args...), ended: make(chan struct{})}
+	c := exec.Command(binary, args...)
+	c.Env, c.Stdin = append(cleanEnvironment(), env...), stdin
+	return startCommand(t, c)
+}
+
+func startCommand(t *testing.T, c *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: c, ended: make(chan struct{})}
 	p.more = sync.NewCond(&p.mu)
-	p.cmd.Env, p.cmd.Stdin = append(cleanEnvironment(), env...), stdin
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

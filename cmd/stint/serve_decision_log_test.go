@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const oneAnHour = "rules: [{id: a, by: [api_key], limit: 1/h}]"
+
+// deny sends a request, and the given number of requests that the rule oneAnHour denies.
+func deny(t *testing.T, p *process, n int) {
+	t.Helper()
+	for range n + 1 {
+		post(t, p, "/v1/check", `{"attributes":{"api_key":"customer-4711","path":"/x"}}`)
+	}
+}
+
+// linesOf returns the lines of a file.
+func linesOf(t *testing.T, path string) (lines []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(contentOf(t, path)) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		lines = append(lines, m)
+	}
+	return lines
+}
+
+// A file that another program renames is opened again at SIGHUP, and what has not been written
+// when the server ends is written then.
+func TestADecisionLogIsOpenedAgain(t *testing.T) {
+	folder := t.TempDir()
+	path, key := filepath.Join(folder, "decisions.jsonl"), writeFile(t, filepath.Join(folder, "key"), "0123456789abcdef\n")
+	rules := writeFile(t, filepath.Join(folder, "rules.yaml"), oneAnHour)
+	p := startServer(t, []string{"STINT_DECISION_LOG=" + path, "STINT_KEY_HASH_FILE=" + key}, "--rules", rules, "--decision-log-sample", "100%")
+	deny(t, p, 1)
+	p.awaitMetric(`stint_decision_log_lines_total{decision="denied"} 1`)
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	await(t, "file", func() (bool, string) { _, err := os.Stat(path); return err == nil, "not opened again" })
+	post(t, p, "/v1/check", `{"attributes":{"api_key":"customer-4711","path":"/x"}}`)
+	p.signal(syscall.SIGTERM)
+	if status := p.exit(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	before, after := linesOf(t, path+".1"), linesOf(t, path)
+	if len(before) != 2 || len(after) != 1 || after[0]["allowed"] != false {
+		t.Fatalf("%v\n%v", before, after)
+	}
+	const id = "89c343b7db005ffe" // printf %s customer-4711 | openssl dgst -sha256 -hmac 0123456789abcdef
+	if after[0]["id"] != id || after[0]["key"] != "cust…" {
+		t.Errorf("%v, want the id %s", after[0], id)
+	}
+}
+
+// A reader of standard output that stops reading neither blocks a check nor the end of the
+// server.
+func TestADecisionLogToAPipeThatNobodyReads(t *testing.T) {
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAnHour)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	p := startProcessTo(t, writer, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "127.0.0.1:0", "--rules", rules,
+		"--decision-log", "-", "--decision-log-sample", "100%", "--drain-delay", "0s", "--decision-log-rate", "100000")
+	p.wait("msg=ready")
+	body := `{"items":[` + strings.Repeat(`{"attributes":{"api_key":"`+strings.Repeat("k", 100)+`","path":"/`+strings.Repeat("x", 200)+`"}},`, 99) + `{"attributes":{"api_key":"k"}}]}`
+	for range 300 { // far more than the pipe and the buffer hold
+		post(t, p, "/v1/batch", body)
+	}
+	if text := p.metrics(); !strings.Contains(text, `stint_decision_log_dropped_total{reason="queue",rule="a"} `) || strings.Contains(text, `reason="queue",rule="a"} 0`+"\n") {
+		t.Error("no line was dropped")
+	}
+	line, err := bufio.NewReader(reader).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"allowed":true`) {
+		t.Errorf("%q, %v", line, err)
+	}
+	p.signal(syscall.SIGTERM)
+	if status := p.exit(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func startProcessTo(t *testing.T, stdout *os.File, args ...string) *process {
+	t.Helper()
+	c := exec.Command(binary, args...)
+	c.Env, c.Stdout = cleanEnvironment(), stdout
+	return startCommand(t, c)
+}
+
+func TestBadDecisionLogSettingsAreRefused(t *testing.T) {
+	folder := t.TempDir()
+	short := writeFile(t, filepath.Join(folder, "short"), "secret")
+	log := []string{"--decision-log", filepath.Join(folder, "log")}
+	for want, args := range map[string][]string{
+		"decision-log: open " + folder:                         {"--decision-log", folder},
+		"decision-log: otlp is not supported":                  {"--decision-log", "otlp"},
+		`decision-log-sample: "x" is not a share`:              append([]string{"--decision-log-sample", "x"}, log...),
+		`decision-log-sample: "1%:key" is not a known form`:    append([]string{"--decision-log-sample", "1%:key"}, log...),
+		"decision-log-sample: there is no decision log":        {"--decision-log-sample", "2%"},
+		"decision-log-rate: 0 is below 1":                      append([]string{"--decision-log-rate", "0"}, log...),
+		"decision-log-max-bytes: -1 is below 0":                append([]string{"--decision-log-max-bytes", "-1"}, log...),
+		"decision-log-max-age: -1s is below 0":                 append([]string{"--decision-log-max-age", "-1s"}, log...),
+		"decision-log-keep: -1 is below 0":                     append([]string{"--decision-log-keep", "-1"}, log...),
+		"key-hash-file: there is no decision log":              {"--key-hash-file", short},
+		"key-hash-file: " + short + ": has 6 bytes":            append([]string{"--key-hash-file", short}, log...),
+		"key-hash-file: stat " + filepath.Join(folder, "none"): append([]string{"--key-hash-file", filepath.Join(folder, "none")}, log...),
+		"key-hash-file: is given, and empty":                   append([]string{"--key-hash-file", ""}, log...),
+	} {
+		t.Run(want, func(t *testing.T) {
+			got := command(t, nil, append([]string{"serve"}, args...)...)
+			if got.status != exitUsage || !strings.Contains(got.errors, want) || strings.Contains(got.errors, "secret is") {
+				t.Errorf("status %d, %q\nwant %d with %q", got.status, got.errors, exitUsage, want)
+			}
+		})
+	}
+}
