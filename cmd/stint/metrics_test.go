@@ -121,7 +121,7 @@ routes:
 	envoy := filepath.Dir(writeFile(t, filepath.Join(t.TempDir(), "shop.yaml"), envoyDomain))
 	p := startServer(t, []string{"STINT_STORE=redis://" + redistest.Server(t).Addr()}, "--rules", rules, "--resp", "127.0.0.1:0",
 		"--gateway", "127.0.0.1:0", "--gateway-config", gateway, "--gateway-adapt", "gradient", "--gateway-connections-per-address", "100",
-		"--envoy-config", envoy, "--envoy-compat", "--store-deadline", "5s", "--store-slow", "0")
+		"--decision-log", filepath.Join(folder, "decisions.jsonl"), "--envoy-config", envoy, "--envoy-compat", "--store-deadline", "5s", "--store-slow", "0")
 	for range 5 {
 		post(t, p, "/v1/check", `{"attributes":{"api_key":"k","path":"/"}}`)
 	}

@@ -74,13 +74,16 @@ func TestADecisionLogToAPipeThatNobodyReads(t *testing.T) {
 	defer reader.Close()
 	p := startProcessTo(t, writer, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "127.0.0.1:0", "--rules", rules,
 		"--decision-log", "-", "--decision-log-sample", "100%", "--drain-delay", "0s", "--decision-log-rate", "100000")
+	if err := writer.Close(); err != nil { // that of this process: a server that ends, ends the stream
+		t.Error(err)
+	}
 	p.wait("msg=ready")
 	body := `{"items":[` + strings.Repeat(`{"attributes":{"api_key":"`+strings.Repeat("k", 100)+`","path":"/`+strings.Repeat("x", 200)+`"}},`, 99) + `{"attributes":{"api_key":"k"}}]}`
 	for range 300 { // far more than the pipe and the buffer hold
 		post(t, p, "/v1/batch", body)
 	}
 	if text := p.metrics(); !strings.Contains(text, `stint_decision_log_dropped_total{reason="queue",rule="a"} `) || strings.Contains(text, `reason="queue",rule="a"} 0`+"\n") {
-		t.Error("no line was dropped")
+		t.Fatal("no line was dropped")
 	}
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	if err != nil || !strings.Contains(line, `"allowed":true`) {
