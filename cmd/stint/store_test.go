@@ -249,7 +249,7 @@ func TestRulesDecideAChargeThatNoReplicaHas(t *testing.T) {
 	await(t, "the kind of error", func() (bool, string) {
 		check(t, p, "/open", "k") // the first check may have missed its deadline
 		text := p.metrics()
-		return strings.Contains(text, `stint_store_errors_total{kind="replicas",shard=""} `), text
+		return strings.Contains(text, `stint_store_errors_total{kind="replicas",`), text
 	})
 	await(t, "the log of unconfirmed charges and of what failed open", func() (bool, string) {
 		log := strings.Join(p.logged(), "\n")

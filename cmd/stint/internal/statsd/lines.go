@@ -139,9 +139,9 @@ func (l *lines) id(name string, labels []label) string {
 		case !l.tags:
 			b.WriteString("." + dotless(one.name) + "." + dotless(one.value))
 		case i == 0:
-			b.WriteString("\t" + one.name + ":" + clean(one.value))
+			b.WriteString("\t" + one.name + ":" + cleanValue(one.value))
 		default:
-			b.WriteString("," + one.name + ":" + clean(one.value))
+			b.WriteString("," + one.name + ":" + cleanValue(one.value))
 		}
 	}
 	return b.String()
@@ -155,6 +155,16 @@ func clean(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// cleanValue is clean for the value of a tag, which may hold colons: the first one of a tag
+// ends its name.
+func cleanValue(text string) string {
+	parts := strings.Split(text, ":")
+	for i := range parts {
+		parts[i] = clean(parts[i])
+	}
+	return strings.Join(parts, ":")
 }
 
 // dotless is clean for a part of a name. An empty part would join two dots.
