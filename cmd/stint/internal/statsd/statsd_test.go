@@ -45,7 +45,7 @@ func TestLines(t *testing.T) {
 			[]string{"c_total:3|c|#a:x,b:y", "g:-1.5|g", "h_seconds_bucket:1|c|#le:2", "h_seconds_count:1|c", "h_seconds_sum:1|c"}},
 		{"nothingNewIsNotSent", func() {}, []string{"g:-1.5|g"}},
 		{"laterCountsAreDifferences", func() { count.WithLabelValues("x", "y").Inc(); gauge.Set(1e-7) }, []string{"c_total:1|c|#a:x,b:y", "g:0.0000001|g"}},
-		{"separatorsAreReplaced", func() { count.WithLabelValues("a|b,c:d", "é\n").Inc() }, []string{"c_total:1|c|#a:a_b_c_d,b:é_", "g:0.0000001|g"}},
+		{"separatorsAreReplaced", func() { count.WithLabelValues("a|b,c:d", "é\n").Inc() }, []string{"c_total:1|c|#a:a_b_c:d,b:é_", "g:0.0000001|g"}},
 		{"aCounterThatBeginsAgain", func() { count.Reset(); count.WithLabelValues("x", "y").Add(2) }, []string{"c_total:2|c|#a:x,b:y", "g:0.0000001|g"}},
 	} {
 		step.do()
