@@ -255,7 +255,7 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 				decisions := part(b.decisions, it.decisions)
 				d := combine(claims, decisions, &b.combined)
 				report.count(d, claims)
-				b.decider.options.Taken(claims, d)
+				b.decider.taken(claims, d)
 				if last := len(claims) - 1; claims[last].Limit.Rule() == emergency.Rule {
 					report.addEmergency(&decisions[last], d.Allowed)
 				}

@@ -148,9 +148,6 @@ func New(o Options) *Decider {
 	if o.Observe == nil {
 		o.Observe = func(Report) {}
 	}
-	if o.Taken == nil {
-		o.Taken = func([]stint.Claim, *stint.Decision) {}
-	}
 	if o.Emergency == nil {
 		o.Emergency = func() *emergency.InForce { return nil }
 	}
@@ -183,13 +180,22 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 		case len(own) > 0:
 			decision := combine(g.Claims, own, &combined)
 			report.count(decision, g.Claims)
-			d.options.Taken(g.Claims, decision)
+			d.taken(g.Claims, decision)
 		}
 		claims, parts := stint.Sizes(groups[i : i+1])
 		out, part = out[claims:], part+parts
 	}
 	d.options.Observe(report)
 	return errs, err
+}
+
+// taken reports a take. It copies the decision, because what an unknown function gets is on
+// the heap, and most servers have none.
+func (d *Decider) taken(claims []stint.Claim, decision *stint.Decision) {
+	if d.options.Taken != nil {
+		c := *decision
+		d.options.Taken(claims, &c)
+	}
 }
 
 // errorOfPart returns the error of a part of a call: that of the whole call, or its own.
