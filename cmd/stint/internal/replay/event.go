@@ -19,7 +19,9 @@ type event struct {
 	cost  int64  // 1 unless said
 	at    int64  // for a refund: when the cost was taken; 0: unknown
 	limit string // JSON of the limit from this event on; empty: no change
-	text  string // replaying a limit: the key; replaying rules: the whole line
+	// of a decision log: the hash of the caller, at least 1; 0 for other events
+	caller uint64
+	text   string // replaying a limit: the key; replaying rules: the whole line
 }
 
 // fieldKind is the JSON type of a value.
@@ -46,10 +48,10 @@ type field struct {
 type fields []field
 
 // Attribute returns the value of a name. "key" is used as api_key if the event
-// has no api_key.
+// has no api_key, unless it is a decision: that has its key shortened.
 func (f fields) Attribute(name string) (string, bool) {
 	value, ok := f.attribute(name)
-	if !ok && name == "api_key" {
+	if !ok && name == "api_key" && !f.isLog() {
 		return f.attribute("key")
 	}
 	return value, ok

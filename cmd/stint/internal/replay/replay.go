@@ -107,6 +107,8 @@ type replay struct {
 	decider   decider
 	limits    limitReader
 	keys      *keyTally
+	log       *logTally
+	callers   map[uint64]*callerCount // of decision logs
 	decisions decisionWriter
 	now       int64 // time of the current event
 	leaving   pending
@@ -116,7 +118,7 @@ type replay struct {
 }
 
 func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
-	r := &replay{options: o, inputs: inputs, keys: newKeyTally(), decisions: decisionWriter{out: o.Decisions}}
+	r := &replay{options: o, inputs: inputs, keys: newKeyTally(), log: newLogTally(), callers: map[uint64]*callerCount{}, decisions: decisionWriter{out: o.Decisions}}
 	r.window = newWindow(o.Reorder.Microseconds())
 	r.limits = limitReader{first: o.Limit, known: map[string]stint.Limit{}}
 	clock := func() time.Time { return time.UnixMicro(r.now) }
@@ -133,7 +135,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	} else {
 		r.decider = newLimitDecider(store, o.Limit, o.By, r.keys)
 	}
-	r.merger = startMerger(ctx, reading{format: o.Format, by: o.By}, inputs)
+	r.merger = startMerger(ctx, reading{format: o.Format, by: o.By, log: r.log}, inputs)
 	return r, nil
 }
 
@@ -180,7 +182,7 @@ func (r *replay) pause(ctx context.Context) error {
 // take adds an event to the window, or decides it at once when the order of the
 // inputs is kept.
 func (r *replay) take(ctx context.Context, e *event, input int) error {
-	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text}
+	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text, caller: e.caller}
 	if e.limit != "" && r.options.Rules == nil {
 		var err error
 		if p.limit, err = r.limits.read(e.limit); err != nil {

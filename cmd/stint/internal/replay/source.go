@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type batch struct {
 type reading struct {
 	format Format
 	by     string // replaying a limit: the attribute to count by
+	log    *logTally
 }
 
 // source reads one input ahead in its own goroutine.
@@ -147,30 +149,53 @@ func (s *source) readLine(out *batch, line string) {
 		return
 	}
 	e := event{line: s.line}
-	if err := s.readEvent(&e, line); err != nil {
+	decide, err := s.readEvent(&e, line)
+	if err != nil {
 		out.bad.add(BadLine{s.input.Name, s.line, err.Error()})
 		return
 	}
-	out.events = append(out.events, e)
+	if decide {
+		out.events = append(out.events, e)
+	}
 }
 
-// readEvent sets the event of a line. When a limit is replayed, it keeps only
-// the identity. Rules may read any attribute later, so it keeps the whole line
-// for them.
-func (s *source) readEvent(e *event, line string) (err error) {
+// readEvent sets the event of a line, and reports whether the replay decides it.
+// When a limit is replayed, it keeps only the identity. Rules may read any
+// attribute later, so it keeps the whole line for them.
+func (s *source) readEvent(e *event, line string) (decide bool, err error) {
 	if s.scratch, err = s.format.read(line, s.scratch[:0], e); err != nil {
-		return err
+		return false, err
 	}
-	if s.by == "" {
+	by := s.by
+	if s.scratch.isLog() {
+		if decide, err := s.readDecision(e); !decide {
+			return false, err
+		}
+		if by == "key" { // it is shortened: several callers may have the same
+			by = "id"
+		}
+	}
+	if by == "" {
 		e.text = line
-		return nil
+		return true, nil
 	}
-	value, _ := s.scratch.attribute(s.by)
+	value, _ := s.scratch.attribute(by)
 	if value == "" {
-		return fmt.Errorf("has no %s to count by", s.by)
+		return false, fmt.Errorf("has no %s to count by", by)
 	}
-	e.text = s.keys.own(identity(s.by, value))
-	return stint.ValidateKey(e.text)
+	e.text = s.keys.own(identity(by, value))
+	return true, stint.ValidateKey(e.text)
+}
+
+// readDecision reads a line of a decision log, and reports whether the replay
+// decides it. Its limit is the one that decided, and no change.
+func (s *source) readDecision(e *event) (decide bool, err error) {
+	l, err := s.scratch.logLine()
+	if err != nil {
+		return false, err
+	}
+	e.limit, e.caller = "", max(1, maphash.String(s.log.seed, s.scratch.caller()))
+	return s.log.add(&l, s.by == ""), nil
 }
 
 // peek returns the next event, or nil at the end of the input. It adds the bad

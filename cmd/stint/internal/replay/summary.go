@@ -30,6 +30,8 @@ type Summary struct {
 
 	PerRule       []RuleCount `json:"per_rule"`        // in file order
 	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // at most 10; credentials are shortened
+
+	DecisionLog *LogSummary `json:"decision_log,omitempty"` // nil if no input is one
 }
 
 // count counts one decided event.
@@ -43,11 +45,27 @@ func (r *replay) count(p *pending, of *result) {
 		c.Late++
 	}
 	c.FirstUS, c.LastUS = min(c.FirstUS, p.t), max(c.LastUS, p.t)
+	if p.caller != 0 {
+		r.countCaller(p.caller, of.decision.Allowed)
+	}
 	if of.decision.Allowed {
 		c.Allowed++
 		return
 	}
 	c.Denied++
+}
+
+// countCaller counts a decided event of a decision log.
+func (r *replay) countCaller(caller uint64, allowed bool) {
+	c := r.callers[caller]
+	if c == nil {
+		c = &callerCount{}
+		r.callers[caller] = c
+	}
+	c.events++
+	if !allowed {
+		c.denied++
+	}
 }
 
 func (r *replay) summary() Summary {
@@ -60,6 +78,7 @@ func (r *replay) summary() Summary {
 	s.UnreadableLines = append([]BadLine{}, r.merger.bad.first...)
 	s.PerRule = append([]RuleCount{}, r.decider.perRule()...)
 	s.TopKeysDenied = r.keys.top()
+	s.DecisionLog = r.logSummary()
 	return s
 }
 
@@ -72,6 +91,7 @@ func (s *Summary) WriteTable(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "keys\t%d\nallowed\t%d\ndenied\t%d\nshare denied\t%.2f %%\n", s.Keys, s.Allowed, s.Denied, 100*s.ShareDenied)
 	fmt.Fprintf(w, "late\t%d\nunreadable\t%d\n", s.Late, s.Unreadable)
+	s.DecisionLog.write(w)
 	s.writeRules(w)
 	s.writeKeys(w)
 	return w.Flush()

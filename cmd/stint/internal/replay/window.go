@@ -88,8 +88,10 @@ type pending struct {
 	order uint64 // input, then line: the order of equal times
 	cost  int64
 	at    int64
-	text  string      // text of the event
-	limit stint.Limit // the limit from this event on; invalid: no change
+	text  string // text of the event
+	// of a decision log: the hash of the caller; 0 for other events
+	caller uint64
+	limit  stint.Limit // the limit from this event on; invalid: no change
 }
 
 // lineBits is the number of low bits of pending.order that hold the line.

@@ -1,0 +1,230 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A line of a decision log of stint serve is an event with the decision that was made, and
+// has a member sample_rate: the share of such decisions that is in the log. What a replay can
+// do with it depends on the sample.
+//
+//   - Of a sample of callers, all decisions of the callers in the sample are in the log
+//     (sampled is true). Each of them can be decided anew, because what a limit decides
+//     depends only on the earlier requests of the same caller. The decisions stand for those
+//     of all callers. Denials of other callers are in the log too (sampled is false), and are
+//     left out: their allowed requests are missing.
+//   - Of a sample of requests (sampled is missing), every caller lacks requests, so other
+//     rules cannot be tried. The replay only weighs what was decided: a line stands for
+//     1/sample_rate decisions.
+
+// logLine is what a line of a decision log says about its sample.
+type logLine struct {
+	rate    float64
+	whole   bool // the caller is in a sample of callers
+	part    bool // it is in a sample of requests
+	allowed bool
+	rule    string
+	dropped int64
+}
+
+// takesRule is the rule of decisions on limits that callers bring. Rules do not apply to these.
+const takesRule = "(take)"
+
+// isLog reports whether the fields are those of a line of a decision log.
+func (f fields) isLog() bool { return f.find("sample_rate") != nil }
+
+func (f fields) logLine() (l logLine, err error) {
+	rate := f.find("sample_rate")
+	l.rate, err = strconv.ParseFloat(rate.value, 64)
+	if err != nil || rate.kind != kindNumber || !(l.rate > 0 && l.rate <= 1) {
+		return l, fmt.Errorf("sample_rate: %.40s is not a share (it is above 0 and at most 1)", rate.json())
+	}
+	sampled := f.find("sampled")
+	l.part, l.whole = sampled == nil, sampled != nil && sampled.value == "true"
+	allowed, _ := f.attribute("allowed")
+	l.allowed = allowed == "true"
+	l.rule, _ = f.attribute("rule")
+	if before := f.find("dropped_before"); before != nil {
+		l.dropped, err = before.whole()
+	}
+	return l, err
+}
+
+// caller returns whose request a line of a decision log is. Its hash of the API key comes
+// first, as in the sample.
+func (f fields) caller() string {
+	for _, name := range []string{"api_key", "ip", "id"} {
+		if value, ok := f.attribute(name); ok && value != "" {
+			return name + value
+		}
+	}
+	return ""
+}
+
+// logTally counts the lines of decision logs. The goroutines of all inputs share it.
+type logTally struct {
+	seed maphash.Seed
+
+	mu      sync.Mutex
+	lines   int64              // guarded by mu
+	leftOut int64              // guarded by mu
+	dropped int64              // guarded by mu
+	share   float64            // guarded by mu; of the callers; 0: there are none
+	rules   map[string]*Weight // guarded by mu; of samples of requests
+}
+
+func newLogTally() *logTally {
+	return &logTally{seed: maphash.MakeSeed(), rules: map[string]*Weight{}}
+}
+
+// add counts a line, and reports whether the replay decides it.
+func (t *logTally) add(l *logLine, rules bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines++
+	t.dropped += l.dropped
+	switch {
+	case l.part:
+		t.weighLocked(l)
+		return false
+	case !l.whole, rules && l.rule == takesRule:
+		t.leftOut++
+		return false
+	}
+	if t.share == 0 || l.rate < t.share {
+		t.share = l.rate
+	}
+	return true
+}
+
+func (t *logTally) weighLocked(l *logLine) {
+	w := t.rules[l.rule]
+	if w == nil {
+		w = &Weight{Rule: strings.Clone(l.rule)}
+		t.rules[w.Rule] = w
+	}
+	if !l.allowed {
+		w.Denied += 1 / l.rate
+		return
+	}
+	w.Allowed += 1 / l.rate
+	w.variance += (1 - l.rate) / (l.rate * l.rate)
+}
+
+// callerCount counts the events of one caller of a sample.
+type callerCount struct{ events, denied float64 }
+
+// LogSummary says what the lines of decision logs stand for.
+type LogSummary struct {
+	Lines   int64 `json:"lines"`
+	LeftOut int64 `json:"left_out"` // decisions on callers outside of the sample, and on limits that callers bring
+	Dropped int64 `json:"dropped"`  // lines that the log lacks
+
+	// A sample of callers: its share of all callers, and what the decisions of the replay
+	// stand for. The errors are twice the standard error: the true number is within them in
+	// 19 of 20 samples.
+	Callers          int64   `json:"callers"`
+	ShareOfCallers   float64 `json:"share_of_callers,omitempty"`
+	Events           float64 `json:"events,omitempty"`
+	Denied           float64 `json:"denied"`
+	DeniedError      float64 `json:"denied_error"`
+	ShareDeniedError float64 `json:"share_denied_error"`
+
+	// A sample of requests: what was decided, by the rule that decided.
+	Weighed []Weight `json:"weighed,omitempty"`
+}
+
+// Weight is a number of decisions that lines of a sample of requests stand for.
+type Weight struct {
+	Rule         string  `json:"rule"` // empty: no rule decided
+	Allowed      float64 `json:"allowed"`
+	AllowedError float64 `json:"allowed_error"` // twice the standard error
+	Denied       float64 `json:"denied"`        // exact but for dropped lines
+
+	variance float64
+}
+
+// logSummary returns nil if no input was a decision log.
+func (r *replay) logSummary() *LogSummary {
+	t := r.log
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lines == 0 {
+		return nil
+	}
+	s := &LogSummary{Lines: t.lines, LeftOut: t.leftOut, Dropped: t.dropped, ShareOfCallers: t.share, Callers: int64(len(r.callers))}
+	for _, w := range t.rules {
+		w.AllowedError = 2 * math.Sqrt(w.variance)
+		s.Weighed = append(s.Weighed, *w)
+	}
+	slices.SortFunc(s.Weighed, func(a, b Weight) int { return cmp.Compare(a.Rule, b.Rule) })
+	if t.share > 0 {
+		s.estimate(r.callers)
+	}
+	return s
+}
+
+// estimate sets what the decisions on the callers of the sample stand for. Callers are in the
+// sample independently of each other, each with all of its requests, so the errors come from
+// the differences between callers, not from the number of requests.
+func (s *LogSummary) estimate(callers map[uint64]*callerCount) {
+	f, m := s.ShareOfCallers, float64(len(callers))
+	var events, denied, squares, residuals float64
+	for _, c := range callers {
+		events += c.events
+		denied += c.denied
+		squares += c.denied * c.denied
+	}
+	s.Events, s.Denied = events/f, denied/f
+	s.DeniedError = 2 * math.Sqrt((1-f)*squares) / f
+	if m < 2 || events == 0 {
+		return
+	}
+	for _, c := range callers {
+		d := c.denied - denied/events*c.events
+		residuals += d * d
+	}
+	s.ShareDeniedError = 2 * math.Sqrt((1-f)*m/(m-1)*residuals) / events
+}
+
+// fewCallers is the number of callers below which errors say little.
+const fewCallers = 30
+
+// write writes what a reader must know of the sample.
+func (s *LogSummary) write(w io.Writer) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(w, "\ndecision log\t%d lines\n", s.Lines)
+	if f := s.ShareOfCallers; f > 0 {
+		fmt.Fprintf(w, "sample\tall decisions of %s of the callers: %d callers\n", percent(f), s.Callers)
+		fmt.Fprintf(w, "stands for\t%.0f events, %.0f ± %.0f denied (share ± %s)\n", s.Events, s.Denied, s.DeniedError, percent(s.ShareDeniedError))
+	}
+	if s.LeftOut > 0 {
+		fmt.Fprintf(w, "left out\t%d lines of other callers, or of limits that callers bring\n", s.LeftOut)
+	}
+	if s.ShareOfCallers > 0 && s.ShareOfCallers < 1 && s.Callers < fewCallers {
+		fmt.Fprintf(w, "not sure\tfewer than %d callers say little about the others\n", fewCallers)
+	}
+	if s.Dropped > 0 {
+		fmt.Fprintf(w, "not exact\tthe log lacks %d lines, which were dropped\n", s.Dropped)
+	}
+	if len(s.Weighed) == 0 {
+		return
+	}
+	fmt.Fprint(w, "sample\tof requests: it shows what was decided, and other rules cannot be tried on it (log with --decision-log-sample 1%:caller)\n")
+	fmt.Fprint(w, "\ndecided by\tallowed\t±\tdenied\n")
+	for _, one := range s.Weighed {
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\n", cmp.Or(one.Rule, "(no rule)"), one.Allowed, one.AllowedError, one.Denied)
+	}
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 3, 64) + " %" }
