@@ -31,9 +31,10 @@ func newReplayCommand() *cobra.Command {
 		Long: `Decide recorded traffic at the times in the recording, and print how much of it
 would have been allowed and denied.
 
-An INPUT is an access log in common or combined format, or JSON lines such as
-{"t_us":1431857103000001,"key":"a","cost":1}. An INPUT of - is standard input. The
-command decompresses gzip, and merges several inputs by time.
+An INPUT is an access log in common or combined format, JSON lines such as
+{"t_us":1431857103000001,"key":"a","cost":1}, or a decision log of stint serve. An
+INPUT of - is standard input. The command decompresses gzip, and merges several
+inputs by time.
 
 A LIMIT is 100/m (also s, h, d) or a JSON object. ATTR is the attribute to count
 by: ip, user, method, path, header:user-agent, or any member of a JSON line, such

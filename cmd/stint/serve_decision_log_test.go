@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,5 +128,43 @@ func TestBadDecisionLogSettingsAreRefused(t *testing.T) {
 				t.Errorf("status %d, %q\nwant %d with %q", got.status, got.errors, exitUsage, want)
 			}
 		})
+	}
+}
+
+// What a server decided and logged, a replay by the same rules decides again; other rules show
+// what they would have done.
+func TestADecisionLogIsReplayed(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "decisions.jsonl")
+	const three, one = "rules: [{id: a, match: {path_prefix: /v1/}, by: [api_key], limit: 3/h}]", "rules: [{id: a, match: {path_prefix: /v1/}, by: [api_key], limit: 1/h}]"
+	rules, tighter := writeFile(t, filepath.Join(folder, "rules.yaml"), three), writeFile(t, filepath.Join(folder, "tighter.yaml"), one)
+	p := startServer(t, nil, "--rules", rules, "--decision-log", path, "--decision-log-sample", "100%")
+	for i := range 50 {
+		for range 1 + i%5 {
+			post(t, p, "/v1/check", fmt.Sprintf(`{"attributes":{"api_key":"customer-%d","path":"/v1/orders","ip":"192.0.2.1"}}`, i))
+		}
+	}
+	post(t, p, "/v1/take", `{"key":"customer-1","limit":"1/h"}`)
+	p.signal(syscall.SIGTERM)
+	if status := p.exit(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	for file, want := range map[string]struct{ allowed, denied int }{rules: {120, 30}, tighter: {50, 100}} {
+		got := command(t, nil, "replay", "--rules", file, "--json", path)
+		var s struct {
+			Events, Allowed, Denied, Unreadable int
+			DecisionLog                         struct {
+				Lines   int
+				LeftOut int     `json:"left_out"`
+				Callers int     `json:"callers"`
+				Share   float64 `json:"share_of_callers"`
+			} `json:"decision_log"`
+		}
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil {
+			t.Fatalf("%v: %s%s", err, got.out, got.errors)
+		}
+		if l := s.DecisionLog; s.Allowed != want.allowed || s.Denied != want.denied || s.Unreadable != 0 || l.Lines != 151 || l.LeftOut != 1 || l.Callers != 50 || l.Share != 1 {
+			t.Errorf("%s: %+v, want %+v", filepath.Base(file), s, want)
+		}
 	}
 }

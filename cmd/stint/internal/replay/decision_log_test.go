@@ -1,0 +1,133 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// decisionLine returns a line of a decision log. sample has the members of the sample.
+func decisionLine(t int, caller, rule string, allowed bool, sample string) string {
+	return fmt.Sprintf(`{"t_us":%d,"key":"sk_p…","id":%q,"api_key":%q,"path":"/x","cost":1,"rule":%q,"allowed":%v,"limit":100,"remaining":0,"degraded":false,"limits":["a/b"],%s}`+"\n",
+		t, caller, caller, rule, allowed, sample)
+}
+
+const (
+	inSample  = `"sample_rate":0.01,"sampled":true`
+	denied    = `"sample_rate":1,"sampled":true`
+	elsewhere = `"sample_rate":1,"sampled":false`
+)
+
+// Callers of a sample are decided anew, each with all of its requests; others are left out.
+func TestASampleOfCallersIsDecidedAnew(t *testing.T) {
+	events := decisionLine(1, "a", "orders", true, inSample) + decisionLine(2, "a", "orders", false, denied) + decisionLine(3, "b", "orders", true, inSample) +
+		decisionLine(4, "c", "orders", false, elsewhere) + decisionLine(5, "b", takesRule, true, inSample) + decisionLine(6, "b", "orders", false, denied+`,"dropped_before":7`)
+	for name, o := range map[string]Options{
+		"rules": {Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], limit: 1, window: 1h}]")},
+		"limit": {Limit: twoASecond(t).Limit, By: "key"},
+	} {
+		_, s := replayed(t, o, inputsOf(events)...)
+		l := s.DecisionLog
+		if l == nil || l.Lines != 6 || l.ShareOfCallers != 0.01 || l.Callers != 2 || l.Dropped != 7 || len(l.Weighed) > 0 {
+			t.Fatalf("%s: %+v", name, l)
+		}
+		wantEvents, wantDenied, wantOut := int64(4), int64(2), int64(2)
+		if name == "limit" { // takes have keys too, and "key" counts by the id; b's third exceeds 2 a second
+			wantEvents, wantDenied, wantOut = 5, 1, 1
+		}
+		if s.Events != wantEvents || s.Denied != wantDenied || l.LeftOut != wantOut || math.Abs(l.Events-100*float64(wantEvents)) > 1e-6 || s.Keys != 2 {
+			t.Errorf("%s: %+v, %+v", name, s, l)
+		}
+		var table strings.Builder
+		if err := s.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"all decisions of 1 % of the callers: 2 callers", "fewer than 30 callers", "the log lacks 7 lines"} {
+			if !strings.Contains(table.String(), want) {
+				t.Errorf("%s: the table lacks %q:\n%s", name, want, &table)
+			}
+		}
+	}
+}
+
+// Lines of a sample of requests are weighed, whatever rules are given.
+func TestASampleOfRequestsIsWeighed(t *testing.T) {
+	var events strings.Builder
+	for i := range 100 {
+		events.WriteString(decisionLine(i, "a", "orders", true, `"sample_rate":0.01`))
+	}
+	for i := range 3 {
+		events.WriteString(decisionLine(i, "a", "orders", false, `"sample_rate":1`))
+	}
+	events.WriteString(decisionLine(5, "a", "", true, `"sample_rate":0.01`))
+	_, s := replayed(t, Options{Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], limit: 1, window: 1h}]")}, inputsOf(events.String())...)
+	l := s.DecisionLog
+	if s.Events != 0 || l == nil || l.ShareOfCallers != 0 || len(l.Weighed) != 2 {
+		t.Fatalf("%+v, %+v", s, l)
+	}
+	w := l.Weighed[1]
+	if w.Rule != "orders" || math.Abs(w.Allowed-10_000) > 1e-6 || w.Denied != 3 || math.Abs(w.AllowedError-2*math.Sqrt(100*0.99)/0.01) > 1e-6 {
+		t.Errorf("%+v", w)
+	}
+	var table strings.Builder
+	if err := s.WriteTable(&table); err != nil || !strings.Contains(table.String(), "other rules cannot be tried on it") {
+		t.Errorf("%v\n%s", err, &table)
+	}
+}
+
+// The estimate from a tenth of the callers agrees with what all of them get, within its error,
+// in about 19 of 20 samples.
+func TestEstimatesAreWithinTheirErrors(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	const callers, share, samples = 2000, 0.1, 40
+	requests := make([]int, callers)
+	total, exceeding := 0, 0
+	for i := range requests {
+		requests[i] = 1 + int(random.ExpFloat64()*5)
+		total += requests[i]
+		exceeding += max(0, requests[i]-5)
+	}
+	o := Options{Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], algorithm: fixed_window, limit: 5, window: 1h}]")}
+	within, shareWithin := 0, 0
+	for range samples {
+		var events strings.Builder
+		for i, n := range requests {
+			if random.Float64() < share {
+				for range n {
+					events.WriteString(decisionLine(1, fmt.Sprint("caller-", i), "orders", true, `"sample_rate":0.1,"sampled":true`))
+				}
+			}
+		}
+		_, s := replayed(t, o, inputsOf(events.String())...)
+		if math.Abs(s.DecisionLog.Denied-float64(exceeding)) <= s.DecisionLog.DeniedError {
+			within++
+		}
+		if math.Abs(s.ShareDenied-float64(exceeding)/float64(total)) <= s.DecisionLog.ShareDeniedError {
+			shareWithin++
+		}
+	}
+	if within < samples*17/20 || shareWithin < samples*17/20 {
+		t.Errorf("%d and %d of %d estimates are within their errors", within, shareWithin, samples)
+	}
+}
+
+func TestSharesOfDecisionLinesAreChecked(t *testing.T) {
+	good := decisionLine(1, "a", "orders", true, denied)
+	for _, rate := range []string{"0", "2", "-1", `"x"`, `"1"`} {
+		_, s := replayed(t, Options{Rules: ruleSet(t, "rules: []")}, inputsOf(good+decisionLine(2, "a", "", true, `"sample_rate":`+rate))...)
+		if s.Unreadable != 1 || s.Events != 1 || !strings.Contains(s.UnreadableLines[0].Reason, "sample_rate: ") {
+			t.Errorf("%s: %+v", rate, s)
+		}
+	}
+}
+
+// A request without an API key is not counted by its shortened key.
+func TestAShortenedKeyIsNoAPIKey(t *testing.T) {
+	line := `{"t_us":1,"key":"192.…","id":"5","ip":"fd00::1","path":"/x","rule":"a","allowed":true,` + denied + "}\n"
+	_, s := replayed(t, Options{Rules: ruleSet(t, "rules: [{id: a, by: [api_key], missing: skip, limit: 1, window: 1h}]")}, inputsOf(line+line)...)
+	if s.Events != 2 || s.Keys != 0 || s.Denied != 0 {
+		t.Errorf("%+v", s)
+	}
+}
