@@ -119,7 +119,7 @@ func New(o Options) *Log {
 	if o.Rate <= 0 {
 		o.Rate = DefaultRate
 	}
-	if o.Key.text == nil {
+	if o.Key.macs == nil {
 		o.Key = NewKey()
 	}
 	if o.Logger == nil {

@@ -7,14 +7,17 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
+	"io"
 	"net/netip"
 	"os"
+	"sync"
 )
 
 // Key is the key of the hashes of identities. Nodes with the same key write the same hashes,
 // and sample the same callers. Make it with [ReadKey], [NewKey] or [KeyOf].
 type Key struct {
-	text   []byte
+	macs   *sync.Pool        // of hash.Hash; nil: the zero Key
 	sample [sha256.Size]byte // the key of draws
 }
 
@@ -53,7 +56,7 @@ func NewKey() Key {
 
 // KeyOf returns the key with the given text.
 func KeyOf(text []byte) Key {
-	k := Key{text: text}
+	k := Key{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, text) }}}
 	k.sample = k.sum("sample of callers")
 	return k
 }
@@ -65,8 +68,10 @@ func (k *Key) id(text string) uint64 {
 }
 
 func (k *Key) sum(text string) (sum [sha256.Size]byte) {
-	mac := hmac.New(sha256.New, k.text)
-	_, _ = mac.Write([]byte(text)) // it never fails
+	mac := k.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
+	defer k.macs.Put(mac)
+	mac.Reset()
+	_, _ = io.WriteString(mac, text) // it never fails
 	return [sha256.Size]byte(mac.Sum(sum[:0]))
 }
 

@@ -54,8 +54,11 @@ func (r *Recorder) Record(a rule.Attributes, cost int64, o *rule.Outcome) {
 		return
 	}
 	c := choice{notable: !o.Allowed() || degraded(o)}
+	if !r.log.chosen(&c, func() string { return caller(a) }) {
+		return
+	}
 	of := r.shareOf(o)
-	if !r.log.choose(&c, of, func() string { return caller(a) }) {
+	if !r.log.admit(&c, of) {
 		return
 	}
 	line, _ := lines.Get().(*[]byte)
@@ -71,8 +74,8 @@ type choice struct {
 	now     time.Time
 }
 
-// choose reports whether a decision is logged, and counts it if it is dropped.
-func (l *Log) choose(c *choice, of *share, caller func() string) bool {
+// chosen reports whether a decision is to be logged.
+func (l *Log) chosen(c *choice, caller func() string) bool {
 	switch s := l.options.Sample; {
 	case s.Share >= 1:
 		c.sampled = true
@@ -81,9 +84,11 @@ func (l *Log) choose(c *choice, of *share, caller func() string) bool {
 	default:
 		c.sampled = !c.notable && l.keepsRequest()
 	}
-	if !c.notable && !c.sampled {
-		return false
-	}
+	return c.notable || c.sampled
+}
+
+// admit reports whether a chosen decision is within the rate, and counts it if it is not.
+func (l *Log) admit(c *choice, of *share) bool {
 	c.now = l.options.Now()
 	if c.notable && !l.admits(of, c.now) {
 		l.drop(of, true, ByRate)

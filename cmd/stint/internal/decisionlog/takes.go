@@ -20,7 +20,7 @@ func (l *Log) RecordTake(claims []stint.Claim, d *stint.Decision) {
 	}
 	key := claims[0].Key
 	c := choice{notable: !d.Allowed || d.Degraded}
-	if !l.choose(&c, l.takes, func() string { return key }) {
+	if !l.chosen(&c, func() string { return key }) || !l.admit(&c, l.takes) {
 		return
 	}
 	line, _ := lines.Get().(*[]byte)
