@@ -185,19 +185,6 @@ func (l *Log) Dropped() []Drop {
 	return list
 }
 
-// Sample says which allowed decisions are logged.
-type Sample struct {
-	Share float64 // 0 to 1
-	// ByCaller keeps all decisions of a share of the callers, instead of a share of the
-	// decisions.
-	ByCaller bool
-}
-
-// below reports whether a random number of 64 bits is within the share.
-func (s Sample) below(n uint64) bool {
-	return s.Share >= 1 || float64(n>>11)/(1<<53) < s.Share
-}
-
 // window counts lines within a second. The upper half of the number is the second.
 type window struct{ packed atomic.Uint64 }
 

@@ -77,9 +77,9 @@ func (k *Key) sum(text string) (sum [sha256.Size]byte) {
 
 // draw returns a number that is random without the key, and always the same for a caller.
 // Every request of a sample by caller draws, and HMAC would take 5 % of a check. So draw is
-// SHA-256 over a secret of fixed length and the text. Its one weakness against HMAC, that
-// somebody who has a hash can extend it, is none here: the number leaves the program only as
-// one bit.
+// SHA-256 over a secret of fixed length and the text. Unlike HMAC, such a hash can be extended
+// by an attacker who knows it. That does no harm here, because the program shows only whether a
+// caller is in the sample, never the number.
 func (k *Key) draw(text string) uint64 {
 	var room [256]byte
 	sum := sha256.Sum256(append(append(room[:0], k.sample[:]...), text...))

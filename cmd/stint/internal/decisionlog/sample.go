@@ -6,6 +6,19 @@ import (
 	"strings"
 )
 
+// Sample says which allowed decisions are logged.
+type Sample struct {
+	Share float64 // 0 to 1
+	// ByCaller keeps all decisions of a share of the callers, instead of a share of the
+	// decisions.
+	ByCaller bool
+}
+
+// below reports whether a random number of 64 bits is within the share.
+func (s Sample) below(n uint64) bool {
+	return s.Share >= 1 || float64(n>>11)/(1<<53) < s.Share
+}
+
 // ParseSample parses a sample: a percentage or a share from 0 to 1, for callers with
 // ":caller" behind it, such as 1% or 0.01:caller.
 func ParseSample(text string) (s Sample, err error) {

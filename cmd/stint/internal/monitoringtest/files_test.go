@@ -16,8 +16,8 @@ import (
 // top is the top folder of the repository.
 const top = "../../../.."
 
-// tool returns the path of the first of these programs that is installed, and skips the
-// test if none is.
+// tool returns the path of the first of these programs that is installed. If no program is
+// installed, it skips the test.
 func tool(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {

@@ -73,12 +73,10 @@ type query struct {
 
 func queries(t *testing.T) (all []query) {
 	t.Helper()
-	noLog := !exported(t)[decisionLogDropped]
 	for _, d := range dashboards(t) {
 		for _, panel := range d.Panels {
 			for _, target := range panel.Targets {
-				mayBeEmpty := noLog && strings.Contains(target.Expr, decisionLogDropped)
-				all = append(all, query{d.Title + ", " + panel.Title, asGrafana(target.Expr), mayBeEmpty})
+				all = append(all, query{d.Title + ", " + panel.Title, asGrafana(target.Expr), false})
 			}
 		}
 		for _, a := range d.Annotations.List {
@@ -123,9 +121,7 @@ func shareStore(t *testing.T) *sharing {
 	args := []string{
 		"--http", addr, "--rules", s.rules, "--store", "redis://" + s.redis.Addr(), "--resp", resp,
 		"--gateway", front, "--gateway-config", gateway, "--gateway-adapt", "gradient", "--gateway-refuse-for", "1s",
-	}
-	if exported(t)[decisionLogDropped] {
-		args = append(args, "--decision-log", filepath.Join(dir, "decisions.jsonl"), "--decision-log-rate", "1")
+		"--decision-log", filepath.Join(dir, "decisions.jsonl"), "--decision-log-rate", "1",
 	}
 	s.scraped = scrapedThrough(t, serve(t, args...))
 	paths := []string{"/login", "/hot", "/nothing"}

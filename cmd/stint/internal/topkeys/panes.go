@@ -20,7 +20,8 @@ import (
 // credited with the floor of the other one, as a count and as an error. Only the 512 highest
 // counts stay, and the highest count that goes is the new floor. The floor of a pane is
 // therefore at most one part in 512 of its claims, and so is the floor of a window: a key
-// above it is never missed. The memory does not depend on the keys.
+// above it is listed, if the counts of the intervals have it (sketch.go says by what chance one
+// does not). The memory does not depend on the keys.
 
 const (
 	paneKeys  = 512
