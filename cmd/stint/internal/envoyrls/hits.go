@@ -7,7 +7,7 @@ type Hits struct {
 	Within HitCounter // hits of requests within the limit
 	Near   HitCounter // hits above Options.NearRatio of the limit, up to it
 	Over   HitCounter // hits above the limit
-	Shadow HitCounter // hits of requests over a limit in shadow mode
+	Shadow HitCounter // hits above a limit in shadow mode, which are among Over, too
 }
 
 // HitCounter is a metric that adds up hits. The counters of Prometheus implement it.
@@ -23,9 +23,6 @@ func (p *plan) countHits() {
 		}
 		hits, d := m.limit.counters.Hits, &p.decisions[m.claim]
 		hits.Total.Add(float64(m.cost))
-		if !d.Allowed && m.limit.shadow {
-			hits.Shadow.Add(float64(m.cost))
-		}
 		most := int64(m.limit.info.GetRequestsPerUnit())
 		near := int64(float64(most) * p.nearRatio)
 		before := p.before(m, most)
@@ -40,11 +37,19 @@ func (p *plan) countHits() {
 				hits.Near.Add(float64(after - max(near, before)))
 			}
 		case before >= most:
-			hits.Over.Add(float64(m.cost))
+			m.limit.countOver(m.cost)
 		default:
-			hits.Over.Add(float64(after - most))
+			m.limit.countOver(after - most)
 			hits.Near.Add(float64(most - max(near, before)))
 		}
+	}
+}
+
+// countOver counts hits above the limit.
+func (l *limit) countOver(n int64) {
+	l.counters.Hits.Over.Add(float64(n))
+	if l.shadow {
+		l.counters.Hits.Shadow.Add(float64(n))
 	}
 }
 

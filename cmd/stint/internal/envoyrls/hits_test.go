@@ -22,8 +22,8 @@ type hitsTally struct {
 
 func (h hitsTally) Add(hits float64) { h.of[h.name] += int(hits) }
 
-// The steps and figures are those of Envoy's own service for a limit of 20 with the ratio
-// 0.8: what crosses a bound is divided.
+// The figures are what envoyproxy/ratelimit sent to StatsD for the same steps, with a
+// NEAR_LIMIT_RATIO of 0.8. A request that crosses a bound is divided.
 func TestHitsAreThoseOfEnvoysService(t *testing.T) {
 	tallied := map[string]int{}
 	s := serve(t, counted, countAll, func(o *Options) {
@@ -47,7 +47,8 @@ func TestHitsAreThoseOfEnvoysService(t *testing.T) {
 		{"over", "user=caller-1", 5, map[string]int{"shop.user total": 5, "shop.user over": 5}},
 		{"anotherCallerSharesTheName", "user=caller-2", 1, map[string]int{"shop.user total": 1, "shop.user within": 1}},
 		{"aShadowWithin", "plan=free", 1, map[string]int{"shop.plan_free total": 1, "shop.plan_free within": 1}},
-		{"aShadowOver", "plan=free", 3, map[string]int{"shop.plan_free total": 3, "shop.plan_free near": 1, "shop.plan_free over": 2, "shop.plan_free shadow": 3}},
+		{"aShadowOver", "plan=free", 3, map[string]int{"shop.plan_free total": 3, "shop.plan_free near": 1, "shop.plan_free over": 2, "shop.plan_free shadow": 2}},
+		{"aShadowStaysOver", "plan=free", 1, map[string]int{"shop.plan_free total": 1, "shop.plan_free over": 1, "shop.plan_free shadow": 1}},
 	} {
 		clear(tallied)
 		r := request("shop", step.key)
