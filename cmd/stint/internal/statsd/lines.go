@@ -15,7 +15,7 @@ import (
 type lines struct {
 	tags, envoy bool
 
-	series map[string]*series // by name and tags
+	series map[string]*series // by key
 	round  uint64             // of read, to find the series that have ended
 }
 
@@ -44,12 +44,12 @@ func (l *lines) read(families []*dto.MetricFamily) {
 		}
 	}
 	ended := 0
-	for id, s := range l.series {
+	for key, s := range l.series {
 		if s.round == l.round {
 			continue
 		}
 		if ended++; s.gauge || s.pending == 0 || ended > maxEnded {
-			delete(l.series, id)
+			delete(l.series, key)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (l *lines) readMetric(name string, m *dto.Metric) {
 	case m.GetCounter() != nil:
 		l.add(name, labels, m.GetCounter().GetValue())
 		if envoy, ok := envoyName(name, labels); ok && l.envoy {
-			l.count(envoy, m.GetCounter().GetValue())
+			l.count(key(envoy, labels), m.GetCounter().GetValue())
 		}
 	case m.GetGauge() != nil:
 		l.set(name, labels, m.GetGauge().GetValue())
@@ -98,11 +98,13 @@ func labelsOf(pairs []*dto.LabelPair) []label {
 }
 
 // add reads a counter.
-func (l *lines) add(name string, labels []label, value float64) { l.count(l.id(name, labels), value) }
+func (l *lines) add(name string, labels []label, value float64) {
+	l.count(key(l.id(name, labels), labels), value)
+}
 
 // count reads a counter. One that is less than before has begun again.
-func (l *lines) count(id string, value float64) {
-	s := l.find(id)
+func (l *lines) count(key string, value float64) {
+	s := l.find(key)
 	if value >= s.seen {
 		s.pending += value - s.seen
 	} else {
@@ -116,21 +118,31 @@ func (l *lines) set(name string, labels []label, value float64) {
 	if math.IsInf(value, 0) || math.IsNaN(value) {
 		return
 	}
-	s := l.find(l.id(name, labels))
+	s := l.find(key(l.id(name, labels), labels))
 	s.gauge, s.seen, s.due = true, value, true
 }
 
-func (l *lines) find(id string) *series {
-	s := l.series[id]
+func (l *lines) find(key string) *series {
+	s := l.series[key]
 	if s == nil {
 		s = &series{}
-		l.series[id] = s
+		l.series[key] = s
 	}
 	s.round = l.round
 	return s
 }
 
-// id returns the name of a line. Tags follow it after a tab, which no name has.
+// key returns the key of a series: the id of its line, and the values of its labels. The
+// collector may see two series under one name, because clean and dotless replace characters:
+// the rules a.b and a_b. Each of them still needs its own difference.
+func key(id string, labels []label) string {
+	for _, one := range labels {
+		id += "\x00" + one.value
+	}
+	return id
+}
+
+// id returns the name of a line. Tags follow it after a tab. Neither has control characters.
 func (l *lines) id(name string, labels []label) string {
 	var b strings.Builder
 	b.WriteString(clean(name))
@@ -195,12 +207,12 @@ func (l *lines) packets(most int) iter.Seq2[[]byte, func()] {
 			packet, within = packet[:0], nil
 			return ok
 		}
-		for _, id := range slices.Sorted(maps.Keys(l.series)) {
-			s := l.series[id]
+		for _, key := range slices.Sorted(maps.Keys(l.series)) {
+			s := l.series[key]
 			if !s.due {
 				continue
 			}
-			line := l.line(id, s)
+			line := l.line(key, s)
 			if len(line) > most {
 				s.pending, s.due = 0, false
 				continue
@@ -220,7 +232,8 @@ func (l *lines) packets(most int) iter.Seq2[[]byte, func()] {
 
 // line returns the line of a series. Without tags the collector may be one to which a
 // gauge with a sign is a difference, so the gauge is set to zero first.
-func (l *lines) line(id string, s *series) string {
+func (l *lines) line(key string, s *series) string {
+	id, _, _ := strings.Cut(key, "\x00")
 	name, tags, tagged := strings.Cut(id, "\t")
 	if tagged {
 		tags = "|#" + tags

@@ -69,6 +69,27 @@ func TestLinesWithoutTags(t *testing.T) {
 	}
 }
 
+// Two rules whose names become one name at the collector are added up, once.
+func TestNamesThatBecomeOne(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	hits := prometheus.NewCounterVec(prometheus.CounterOpts{Name: envoyHits, Help: "-"}, []string{"rule", "kind"})
+	registry.MustRegister(hits)
+	l := newLines(false, true)
+	one, other := hits.WithLabelValues("d.a b", "over_limit"), hits.WithLabelValues("d.a_b", "over_limit")
+	one.Add(5)
+	other.Add(3)
+	const name, envoys = envoyHits + ".kind.over_limit.rule.d_a_b:", "ratelimit.service.rate_limit.d.a_b.over_limit:"
+	want := []string{envoys + "5|c", envoys + "3|c", name + "5|c", name + "3|c"}
+	if got := sentBy(l, registry, 1000); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	other.Inc()
+	want = []string{envoys + "1|c", name + "1|c"}
+	if got := sentBy(l, registry, 1000); !slices.Equal(got, want) {
+		t.Errorf("later: got %q, want %q", got, want)
+	}
+}
+
 func TestEnvoysNames(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	hits := prometheus.NewCounterVec(prometheus.CounterOpts{Name: envoyHits, Help: "-"}, []string{"rule", "kind"})
