@@ -154,24 +154,31 @@
               stint_rules_source_up{%(sel)s} == 0
             |||,
           ),
-        ] + (if !c.sharedRules then [] else [
           alert(
             'StintRulesVersionsDiffer',
             'warning',
             'Nodes of {{ $labels.job }} run different versions of the rules.',
-            'The newest and the oldest version in force are {{ $value }} apart.',
+            '{{ $value }} versions are in force at once.',
             |||
-              max by (job) (stint_rules_version{%(sel)s}) - min by (job) (stint_rules_version{%(sel)s}) > 0
+              count by (job) (count_values by (job) ("hash", stint_rules_hash{%(sel)s})) > 1
             |||,
           ),
-        ]) + [
+          // The second part holds while a mistake of the rules lasts, and the third one while a
+          // mistake in the files of --envoy-config lasts.
           alert(
             'StintReloadFailed',
             'warning',
             '{{ $labels.instance }} rejected a change of the rules.',
-            'Rules that changed in the last ten minutes could not be loaded. The last good version stays in force.',
+            'Rules that changed in the last ten minutes could not be loaded, or the newest ones still cannot be. The last good version stays in force.',
             |||
-              increase(stint_rules_reloads_total{%(sel)s, result="error"}[10m]) > 0
+              sum by (job, instance) (increase(stint_rules_reloads_total{%(sel)s, result="error"}[10m])) > 0
+              or
+              max by (job, instance) (
+                time() - stint_rules_last_success_timestamp_seconds{%(sel)s} > 120
+                and on (job, instance) stint_rules_source_up{%(sel)s} == 1
+              )
+              or
+              max by (job, instance) (stint_envoy_config_mistakes{%(sel)s}) > 0
             |||,
           ),
         ],

@@ -11,11 +11,6 @@
     // The page of an alert is this address, the alert's name, and ".md".
     runbookPrefix: 'https://github.com/stintdev/stint/blob/main/docs/runbooks/',
 
-    // Whether all nodes of a job read their rules from one Redis or PostgreSQL, so that equal
-    // versions have equal numbers. Nodes with rule files number versions on their own: false
-    // leaves out the alert that compares them.
-    sharedRules: true,
-
     // The share of requests that must be decided by the store or by a list, not by a
     // failure policy and not by an error.
     availabilityObjective: 0.999,

@@ -25,7 +25,7 @@ function(c)
     g.row('Latency'),
     g.series('Median time of a check', 'From the request read to the decision made, by surface.', 's', [[latency('0.5'), '{{surface}}']]),
     g.series('99th percentile of a check', 'One check in a hundred takes at least this time, by surface.', 's', [[latency('0.99'), '{{surface}}']]),
-    g.series('Versions', 'Nodes by version of the rules and of the program. Two lines for long mean that a change has not reached all nodes.', 'short', [
+    g.series('Versions', 'Nodes by version of the rules and of the program. Two lines for long mean that a change has not reached all nodes, unless rules are files: each node numbers their versions on its own.', 'short', [
       [of('count by (version) (count_values without () ("version", stint_rules_version{%(sel)s}))'), 'rules {{version}}'],
       [of('count by (version) (stint_build_info{%(sel)s})'), 'program {{version}}'],
     ]),

@@ -38,7 +38,7 @@ function(c)
     g.series('Lists', 'Requests per second that the allow list and the deny list decided.', 'reqps', [[of('sum by (decision) (rate(stint_decisions_total{%(sel)s, decision=~"whitelist|blacklist"}[%(w)s]))'), '{{decision}}']]),
 
     g.row('How rules arrive'),
-    g.series('Version in force', 'By node. Nodes that differ for long do not see the source.', 'short', [[of('stint_rules_version{%(sel)s}'), '{{instance}}']]),
+    g.series('Version in force', 'By node. Nodes that share a source and differ for long do not see it. Each node numbers the versions of rule files on its own.', 'short', [[of('stint_rules_version{%(sel)s}'), '{{instance}}']]),
     g.series('Source up', '0 after three failed polls in a row.', 'bool', [[of('stint_rules_source_up{%(sel)s}'), '{{instance}}']]),
     g.series('Age of the rules', 'Time since the source last confirmed the rules in force.', 's', [[of('time() - stint_rules_last_success_timestamp_seconds{%(sel)s}'), '{{instance}}']]),
     g.series('Reloads', 'Attempts per second to load changed rules, by result.', 'cps', [[of('sum by (result) (rate(stint_rules_reloads_total{%(sel)s}[%(w)s]))'), '{{result}}']]),

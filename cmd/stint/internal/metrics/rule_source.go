@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"sync"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -19,9 +19,7 @@ type rulesMetrics struct {
 	sourceUp     prometheus.Gauge
 	pollFailures prometheus.Counter
 	success      prometheus.Gauge
-
-	mu       *sync.Mutex
-	rejected bool // guarded by mu: the newest version is not in force
+	hash         prometheus.Gauge
 }
 
 func newRulesMetrics() rulesMetrics {
@@ -35,22 +33,32 @@ func newRulesMetrics() rulesMetrics {
 		pollFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_rules_poll_failures_total",
 			Help: "Failed polls of the source of the rules."}),
 		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_last_success_timestamp_seconds",
-			Help: "When the source of the rules was last read with success and its newest version was in force, in Unix seconds."}),
-		mu: new(sync.Mutex),
+			Help: "When the source of the rules was last read with success and its newest version was in force, in Unix seconds; 0: never."}),
+		hash: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_hash",
+			Help: "Number made of the names and the content of the rule files in force: nodes with the same files have the same."}),
 	}
 }
 
 func (r *rulesMetrics) register(to prometheus.Registerer) {
-	to.MustRegister(r.version, r.reloads, r.sourceUp, r.pollFailures, r.success)
+	to.MustRegister(r.version, r.reloads, r.sourceUp, r.pollFailures, r.success, r.hash)
 	r.reloads.WithLabelValues(resultOK)
 	r.reloads.WithLabelValues(resultError)
 }
 
-// RulesInForce shows the version of the rule set that has just come into force.
-func (m *Metrics) RulesInForce(version uint64) {
+// hashBits is how much of a hash of rules is shown. The number of a sample has 53 bits.
+const hashBits = 48
+
+// RulesInForce shows the version of the rule set that has just come into force, and the
+// hexadecimal hash of its files.
+func (m *Metrics) RulesInForce(version uint64, hash string) {
 	m.rules.version.Set(float64(version))
-	m.rules.accepted(true)
+	shown, _ := strconv.ParseUint(hash[:min(len(hash), hashBits/4)], 16, 64) // hexadecimal
+	m.rules.hash.Set(float64(shown))
 }
+
+// RulesCurrent records that the source was read with success, and that its newest version
+// is in force.
+func (m *Metrics) RulesCurrent() { m.rules.success.SetToCurrentTime() }
 
 // RulesReloaded counts an attempt to load changed rules.
 func (m *Metrics) RulesReloaded(ok bool) {
@@ -61,34 +69,12 @@ func (m *Metrics) RulesReloaded(ok bool) {
 	m.rules.reloads.WithLabelValues(result).Inc()
 }
 
-// RulesRejected counts a version of the rules that has a mistake.
-func (m *Metrics) RulesRejected() {
-	m.RulesReloaded(false)
-	m.rules.accepted(false)
-}
-
-// accepted records whether the newest version of the rules is in force.
-func (r *rulesMetrics) accepted(ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rejected = !ok; ok {
-		r.success.SetToCurrentTime()
-	}
-}
-
 // RulesPolled counts a poll of the source of the rules that ended with err, and shows
 // whether the source counts as up.
 func (m *Metrics) RulesPolled(err error, up bool) {
-	r := &m.rules
-	r.sourceUp.Set(asFloat(up))
+	m.rules.sourceUp.Set(asFloat(up))
 	if err != nil {
-		r.pollFailures.Inc()
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.rejected {
-		r.success.SetToCurrentTime()
+		m.rules.pollFailures.Inc()
 	}
 }
 

@@ -57,6 +57,14 @@ func (m *Manager) checkAgain(ctx context.Context) {
 		m.report(err)
 	default:
 		m.forgetReported()
+		m.confirmed()
+	}
+}
+
+// confirmed reports that the newest version of the source is in force.
+func (m *Manager) confirmed() {
+	if m.OnCurrent != nil {
+		m.OnCurrent()
 	}
 }
 

@@ -34,6 +34,9 @@ type Options struct {
 	// OnCheck receives the result of each check of the source: nil when the source
 	// answered.
 	OnCheck func(error)
+	// OnCurrent is called after each check that left the newest version of the source in
+	// force. It is not called while that version is rejected.
+	OnCurrent func()
 	// Logger receives all other messages. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -150,6 +153,7 @@ func (m *Manager) Load(ctx context.Context) error {
 	err := m.check(ctx, false)
 	switch {
 	case err == nil:
+		m.confirmed()
 	case m.Local:
 		return err
 	default:

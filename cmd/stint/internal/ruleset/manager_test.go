@@ -254,6 +254,28 @@ func TestMistakesAreNotPublished(t *testing.T) {
 	}
 }
 
+// A manager confirms the rules in force only while they are the newest of the source.
+func TestRejectedRulesAreNotConfirmed(t *testing.T) {
+	e := newElsewhere()
+	confirmed, checked := 0, make(chan int, 100) // confirmed is touched by the goroutine that checks
+	f := newFollowed(t, Options{Source: e, OnCurrent: func() { confirmed++; checked <- confirmed }})
+	must(t, f.Load(t.Context()))
+	f.wantSet("default ip-backstop")
+	f.run()
+	<-f.Following()
+	e.put(t, 1, "rules: [{id: one, limt: 10/s}]")
+	e.changed()
+	f.wantError("version 1: rules.yaml:1:")
+	e.put(t, 2, rules("one"))
+	e.changed()
+	f.wantSet("one")
+	for want := 1; want <= 3; want++ { // of Load, of the first check, and of version 2
+		if got := <-checked; got != want {
+			t.Fatalf("confirmed %d times, want %d", got, want)
+		}
+	}
+}
+
 // A remote source counts as down after three failed checks and as up after one
 // success.
 func TestASourceIsDownAfterThreeFailedChecks(t *testing.T) {

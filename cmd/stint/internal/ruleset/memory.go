@@ -3,6 +3,7 @@ package ruleset
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Memory is a [Source] in the memory of this process. The zero value is empty
@@ -15,11 +16,19 @@ type Memory struct {
 // String returns "memory".
 func (*Memory) String() string { return "memory" }
 
-// Watch calls changed once and waits for ctx: the publisher itself puts new
-// versions in force.
+// Watch calls changed now and every ten seconds, until ctx ends. The publisher itself puts new
+// versions in force; the checks show that they are the newest.
 func (*Memory) Watch(ctx context.Context, changed func()) {
-	changed()
-	<-ctx.Done()
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for {
+		changed()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // History lists the newest versions.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/rule"
@@ -107,6 +108,45 @@ func TestMetricsTellOfASourceThatFails(t *testing.T) {
 	s.logs.wait(t, "rules reloaded")
 	s.wantMetric(`stint_rules_source_up 1`, true)
 	s.wantMetric(`stint_rules_version 2`, true)
+}
+
+// A file with a mistake is put back as it was. The time of the last success goes on, though
+// no new version came into force.
+func TestMetricsTellOfRulesThatAreRejected(t *testing.T) {
+	file := rulesFile(t, orders)
+	s := run(t, Config{Rules: file})
+	const family = "stint_rules_last_success_timestamp_seconds "
+	success := func() string {
+		_, rest, _ := strings.Cut(s.get("admin", "/metrics").body, "\n"+family)
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	writeFile(t, file, "rules: [")
+	s.logs.wait(t, "rules rejected")
+	before := success()
+	writeFile(t, file, orders)
+	for late := time.Now().Add(patience); success() == before; { // the check logs nothing
+		if time.Now().After(late) {
+			t.Fatalf("the last success stays at %s", before)
+		}
+	}
+}
+
+// Nodes whose files are the same show the same hash, whatever their numbers of versions.
+func TestMetricsTellNodesWithOtherRules(t *testing.T) {
+	hash := func(s *running) string {
+		_, rest, _ := strings.Cut(s.get("admin", "/metrics").body, "\nstint_rules_hash ")
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	one, other := run(t, Config{Rules: rulesFile(t, orders)}), run(t, Config{Rules: rulesFile(t, orders)})
+	if hash(one) == "" || hash(one) == "0" || hash(one) != hash(other) {
+		t.Errorf("the hashes are %q and %q", hash(one), hash(other))
+	}
+	changed := run(t, Config{Rules: rulesFile(t, strings.Replace(orders, "limit: 2", "limit: 3", 1))})
+	if hash(changed) == hash(one) || hash(run(t, Config{})) == hash(one) {
+		t.Error("other rules have the same hash")
+	}
 }
 
 func TestALoweredLimitKeepsWhatWasUsed(t *testing.T) {

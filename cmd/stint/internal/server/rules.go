@@ -114,7 +114,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, node func
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
 	}
-	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
+	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, OnCurrent: m.RulesCurrent, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
 		r.state = openStateFolder(config.StateDir, config.RuleSource.String(), r.log)
@@ -194,7 +194,7 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	if old != nil {
 		r.metrics.Forget(old.set, set)
 	}
-	r.metrics.RulesInForce(from.Number)
+	r.metrics.RulesInForce(from.Number, from.Hash)
 	r.warn(v)
 	if r.gateway {
 		r.warnRequests(v)
@@ -303,7 +303,7 @@ func (r *rules) warnRequests(v *version) {
 
 // onError is called by the manager when it rejects a new version.
 func (r *rules) onError(err error) {
-	r.metrics.RulesRejected()
+	r.metrics.RulesReloaded(false)
 	r.log.Error("rules rejected; the previous version stays in force", errorAttr(err))
 }
 
