@@ -46,6 +46,7 @@
               stint_store_up{%(sel)s} == 0
             |||,
           ),
+          // A rule in shadow mode admits nothing, so it is left out.
           alert(
             'StintFailOpen',
             'critical',
@@ -56,7 +57,10 @@
               / on (job) group_left ()
               (sum by (job) (rate(stint_degraded_decisions_total{%(sel)s, policy="open"}[1m])) > 0)
               * on (job) group_left () (
-                sum by (job) (rate(stint_decisions_total{%(sel)s, decision="error_open"}[1m]))
+                sum by (job) (
+                  rate(stint_decisions_total{%(sel)s, decision="error_open"}[1m])
+                  unless on (job, instance, rule) stint_limit_info{%(sel)s, mode="shadow"}
+                )
                 / sum by (job) (rate(stint_decisions_total{%(sel)s}[1m]))
               )
               > 0

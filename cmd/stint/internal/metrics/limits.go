@@ -57,7 +57,7 @@ type shownLimit struct {
 func (m *Metrics) Rules(set *rule.Set) *SetCounters {
 	c := &SetCounters{rules: make(map[*rule.Rule]*RuleCounters, len(set.Rules()))}
 	for _, r := range set.Rules() {
-		counters := m.Rule(r.ID)
+		counters := m.Rule(r.ID, r.Policy.OnFailure)
 		counters.limits = map[stint.Limit]*limitCounters{}
 		counters.override = sync.OnceValue(func() *limitCounters { return m.limits.of(r.ID, overrideLimits) })
 		for _, e := range r.Effective(set) {

@@ -27,17 +27,19 @@ const (
 // RuleCounters are the counters of one rule.
 type RuleCounters struct {
 	allow, deny, shadowDeny prometheus.Counter
+	failed                  prometheus.Counter // decided without the store, by the rule's policy
 
 	limits   map[stint.Limit]*limitCounters
 	override func() *limitCounters // of the limits that are not in limits
 }
 
-// Rule returns the counters of the rule with the given id.
-func (m *Metrics) Rule(id string) *RuleCounters {
+// Rule returns the counters of the rule with the given id and failure policy.
+func (m *Metrics) Rule(id string, onFailure stint.OnFailure) *RuleCounters {
 	return &RuleCounters{
 		allow:      m.decisions.WithLabelValues(id, decisionAllow),
 		deny:       m.decisions.WithLabelValues(id, decisionDeny),
 		shadowDeny: m.decisions.WithLabelValues(id, decisionShadowDeny),
+		failed:     m.decisions.WithLabelValues(id, failureDecision(onFailure)),
 	}
 }
 
@@ -84,7 +86,7 @@ func (m *Metrics) countRule(hits []rule.Hit, counters *RuleCounters, allowed boo
 	}
 	switch {
 	case anyDegraded(hits) && (allowed || hits[0].Shadow || !open && denies(r, hits)):
-		m.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
+		counters.failed.Inc()
 		if open && !hits[0].Shadow {
 			m.failOpen(r.ID, 1)
 		}

@@ -49,10 +49,10 @@ func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
 // EnvoyLimit returns the counters of a limit in Envoy's files. Its label rule is its name
 // there, such as domain.key_value.
 func (m *Metrics) EnvoyLimit(name string, onFailure stint.OnFailure) envoyrls.Counters {
-	counters := m.Rule(name)
+	counters := m.Rule(name, onFailure)
 	return envoyrls.Counters{
 		Allow: counters.allow, Deny: counters.deny, ShadowDeny: counters.shadowDeny,
-		Failed: m.decisions.WithLabelValues(name, failureDecision(onFailure)), FailedOpen: failedOpen{m, name},
+		Failed: counters.failed, FailedOpen: failedOpen{m, name},
 		Hits: m.envoyHitsOf(name),
 	}
 }
