@@ -58,7 +58,7 @@ them, and the command fails if one does not answer, after the sum of the others.
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.by, "by", "denied", "count `denied|allowed` requests")
-	flags.StringVar(&f.rule, "rule", "", "only keys of the rule of this `ID` (default all rules, and limits that callers bring)")
+	flags.StringVar(&f.rule, "rule", "", "only keys of the rule of this `ID`, or (take) for limits that callers bring (default all)")
 	flags.StringVar(&f.window, "window", "1m", "the last minute or hour, as `1m|1h`")
 	flags.IntVar(&f.limit, "limit", 20, "show at most `N` keys")
 	f.define(c)

@@ -53,8 +53,9 @@ func (a *API) top(r *request) (any, error) {
 	return top, nil
 }
 
-// hasRule reports whether the rules in force have the id. An empty one stands for all rules.
+// hasRule reports whether the rules in force have the id. An empty one stands for all rules,
+// and [topkeys.Takes] for the limits that callers bring.
 func (a *API) hasRule(id string) bool {
 	set, _ := a.Rules.Current()
-	return id == "" || slices.ContainsFunc(set.Rules(), func(one *rule.Rule) bool { return one.ID == id })
+	return id == "" || id == topkeys.Takes || slices.ContainsFunc(set.Rules(), func(one *rule.Rule) bool { return one.ID == id })
 }

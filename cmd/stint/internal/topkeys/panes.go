@@ -1,6 +1,7 @@
 package topkeys
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"sync"
@@ -155,7 +156,13 @@ func (t *table) slot(i int) slot {
 	return s
 }
 
-func byID(a, b slot) int { return cmp.Compare(a.id, b.id) }
+// byID orders slots. It returns 0 for the slots of one key.
+func byID(a, b slot) int {
+	if a.id != b.id {
+		return cmp.Compare(a.id, b.id)
+	}
+	return cmp.Or(cmp.Compare(a.rule, b.rule), bytes.Compare(a.key[:], b.key[:]))
+}
 
 // cut keeps the keys with the highest counts.
 func (s *summary) cut() {
@@ -176,11 +183,18 @@ func (s *summary) merge(other *summary, buffer []slot) {
 	all := summary{slots: buffer[:0], floor: s.floor + other.floor}
 	a, b := s.slots, other.slots
 	for len(a) > 0 || len(b) > 0 {
+		order := -1 // of the first slots of a and b
 		switch {
-		case len(b) == 0 || len(a) > 0 && a[0].id < b[0].id:
+		case len(a) == 0:
+			order = 1
+		case len(b) > 0:
+			order = byID(a[0], b[0])
+		}
+		switch {
+		case order < 0:
 			all.slots = append(all.slots, a[0].plus(other.floor, other.floor))
 			a = a[1:]
-		case len(a) == 0 || b[0].id < a[0].id:
+		case order > 0:
 			all.slots = append(all.slots, b[0].plus(s.floor, s.floor))
 			b = b[1:]
 		default:

@@ -108,9 +108,12 @@ type name struct {
 	length uint8
 }
 
+// Takes is the rule of keys whose limits callers bring. No rule can have this id.
+const Takes = "(take)"
+
 // Key is a key of a rule and its rate.
 type Key struct {
-	Rule      string // empty: a caller brought the limit
+	Rule      string // [Takes] for limits that callers bring
 	Key       string // at most its first 32 bytes; do not show it whole
 	PerSecond int64  // claims a second
 }
@@ -201,14 +204,24 @@ func (s *Sketch) count(c *stint.Claim, weight int64, table int) {
 		t.hashes[i], t.ids[i] = h, identify(c)
 		t.errors[i], t.hot[i] = t.counts[i], false
 		n := &t.names[i]
-		n.rule, n.length = c.Limit.Rule(), uint8(copy(n.key[:], c.Key))
+		n.rule, n.length = ruleOf(c.Limit), uint8(copy(n.key[:], c.Key))
 	}
 	t.counts[i] += weight
 	b.Unlock()
 }
 
-// identify hashes a key of a limit's rule to the same id on every node. Who knows the hash
-// can invent two keys with one id, which are then shown as one key. The hash is of the whole
+// ruleOf returns the rule under which keys of a limit are shown. A limit that a caller brings
+// may name any rule.
+func ruleOf(l stint.Limit) string {
+	if l.FromCaller() {
+		return Takes
+	}
+	return l.Rule()
+}
+
+// identify hashes a key of a limit's rule to the same id on every node. A caller who knows the
+// hash can invent two keys with one id. They are shown as one key only if their shortened forms
+// are the same, so no invented key is shown under the name of another. The hash is of the whole
 // key, because keys may differ only in their ends.
 func identify(c *stint.Claim) uint64 {
 	id := xxhash.Sum64String(c.Key)

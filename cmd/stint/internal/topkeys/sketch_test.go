@@ -129,7 +129,7 @@ func TestWhatCounts(t *testing.T) {
 			}
 		}
 	}
-	want := map[Key]bool{{"api", "k", 30}: true, {"api", "k", 20}: true, {"other", "k", 10}: true}
+	want := map[Key]bool{{"api", "k", 30}: true, {Takes, "k", 20}: true, {"other", "k", 10}: true}
 	for _, got := range c.sketch.EndInterval(time.Second) {
 		if !want[got] {
 			t.Errorf("%+v", got)

@@ -20,7 +20,7 @@ type Top struct {
 // Item is a key of a rule. Between Count-Error and Count of its claims were allowed or
 // denied, whichever was asked for.
 type Item struct {
-	Rule  string `json:"rule"` // empty: a caller brought the limit
+	Rule  string `json:"rule"` // [Takes] for limits that callers bring
 	Key   string `json:"key"`  // shortened
 	Count int64  `json:"count"`
 	Error int64  `json:"error"`
@@ -66,8 +66,8 @@ func (s *summary) top(since time.Time) Top {
 // ids.
 func Merge(parts []Top) Top {
 	type identity struct {
-		rule string
-		id   uint64
+		rule, key string
+		id        uint64
 	}
 	type sum struct {
 		Item
@@ -81,7 +81,7 @@ func Merge(parts []Top) Top {
 			all.Since = part.Since
 		}
 		for _, item := range part.Items {
-			id := identity{item.Rule, item.ID}
+			id := identity{item.Rule, item.Key, item.ID}
 			known := sums[id]
 			item.Count += known.Count
 			item.Error += known.Error
@@ -94,7 +94,7 @@ func Merge(parts []Top) Top {
 		all.Items = append(all.Items, one.Item)
 	}
 	slices.SortFunc(all.Items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(b.Count-b.Error, a.Count-a.Error), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Count-b.Error, a.Count-a.Error), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
 	})
 	return all
 }

@@ -290,6 +290,44 @@ func TestItemsAreShortened(t *testing.T) {
 	}
 }
 
+// Two keys with one id, which a caller has invented, are listed apart: in every interval anew,
+// and over several nodes.
+func TestKeysWithOneIDAreApart(t *testing.T) {
+	slotOf := func(key string, count int64) (s slot) {
+		s = slot{id: 7, count: count, rule: "a"}
+		copy(s.key[:], key)
+		return s
+	}
+	all, buffer := summary{}, make([]slot, 0, 8)
+	for range 3 {
+		one := summary{slots: []slot{slotOf("evil…", 100), slotOf("good…", 1)}}
+		slices.SortFunc(one.slots, byID)
+		all.merge(&one, buffer)
+	}
+	part := all.top(time.Unix(1, 0))
+	got := Merge([]Top{part, part})
+	if want := []Item{{"a", "evil…", 600, 0, 7}, {"a", "good…", 6, 0, 7}}; !slices.Equal(got.Items, want) {
+		t.Errorf("%+v, want %+v", got.Items, want)
+	}
+}
+
+// The limits that callers bring share one name, whatever rule they say.
+func TestLimitsOfCallersHaveOneName(t *testing.T) {
+	s := New(0)
+	for _, rule := range []string{"", "api", "cl.throttle"} {
+		l, err := stint.Spec{Rule: rule, Limit: 1, Window: time.Second, FromCaller: true}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.count(&stint.Claim{Key: "k-1234567", Limit: l, Cost: 1}, 1, denied)
+	}
+	for _, item := range s.Top(Minute, true).Items {
+		if item.Rule != Takes {
+			t.Errorf("%+v", item)
+		}
+	}
+}
+
 func TestNodesAreMerged(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	got := Merge([]Top{
