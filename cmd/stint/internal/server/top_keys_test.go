@@ -44,7 +44,7 @@ rules:
 
 	for _, window := range []string{"1m", "1h"} {
 		top, body := s.topOf("?by=denied&window=" + window)
-		want := []topkeys.Item{{Rule: "orders", Key: "sk_live_…", Count: 51}, {Key: "user:PL…", Count: 1}}
+		want := []topkeys.Item{{Rule: "orders", Key: "sk_live_…", Count: 51}, {Rule: topkeys.Takes, Key: "user:PL…", Count: 1}}
 		for i := range top.Items {
 			if top.Items[i].ID == 0 {
 				t.Error("no id for an admin")
