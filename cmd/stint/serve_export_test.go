@@ -501,6 +501,7 @@ func forward(to string) http.Handler {
 }
 
 func TestBadExportSettingsAreRefused(t *testing.T) {
+	empty := writeFile(t, filepath.Join(t.TempDir(), "empty.pem"), "")
 	for name, c := range map[string]struct {
 		env, args []string
 		want      string
@@ -515,6 +516,10 @@ func TestBadExportSettingsAreRefused(t *testing.T) {
 		"protocol":                {[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, []string{"--otlp", "http://h"}, "OTEL_EXPORTER_OTLP_PROTOCOL: "},
 		"timeout":                 {[]string{"OTEL_EXPORTER_OTLP_TIMEOUT=10s"}, []string{"--otlp", "http://h"}, "OTEL_EXPORTER_OTLP_TIMEOUT: "},
 		"headers":                 {[]string{"OTEL_EXPORTER_OTLP_HEADERS=secret"}, []string{"--otlp", "http://h"}, "OTEL_EXPORTER_OTLP_HEADERS: "},
+		"authorities":             {[]string{"OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere"}, []string{"--otlp", "https://h"}, "OTEL_EXPORTER_OTLP_CERTIFICATE: "},
+		"authorities of a signal": {[]string{"OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE=" + empty}, []string{"--otlp", "https://h"}, "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE: "},
+		"certificate, no key":     {[]string{"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=" + empty}, []string{"--otlp", "https://h"}, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: "},
+		"certificate and no pair": {[]string{"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=" + empty, "OTEL_EXPORTER_OTLP_CLIENT_KEY=" + empty}, []string{"--otlp", "https://h"}, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: "},
 		"attributes":              {[]string{"OTEL_RESOURCE_ATTRIBUTES=x"}, []string{"--otlp", "http://h"}, "OTEL_RESOURCE_ATTRIBUTES: "},
 		"sampler":                 {[]string{"OTEL_TRACES_SAMPLER=xray"}, []string{"--otlp", "http://h"}, "OTEL_TRACES_SAMPLER: "},
 		"share of the sampler":    {[]string{"OTEL_TRACES_SAMPLER_ARG=2"}, []string{"--otlp", "http://h"}, "OTEL_TRACES_SAMPLER_ARG: "},

@@ -2,8 +2,11 @@ package otlpexport
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +60,7 @@ func readSettings(flag string, getenv func(string) string) (*settings, error) {
 	if len(s.targets) == 0 {
 		return nil, nil //nolint:nilnil // nothing is to be exported
 	}
-	for _, check := range []func(func(string) string) error{checkTimeouts, checkHeaders, checkAttributes, checkCompression} {
+	for _, check := range []func(func(string) string) error{checkTimeouts, checkHeaders, checkAttributes, checkCompression, checkCertificates} {
 		if err := check(getenv); err != nil {
 			return nil, err
 		}
@@ -194,6 +197,38 @@ func checkCompression(getenv func(string) string) error {
 	for _, name := range variables("COMPRESSION") {
 		if value := getenv(name); value != "" && value != "gzip" && value != "none" {
 			return fmt.Errorf("%s: %.40q is not supported (use gzip or none)", name, value)
+		}
+	}
+	return nil
+}
+
+// checkCertificates checks the files of the authorities that sign the collector's certificate,
+// and of the client certificate with its key.
+func checkCertificates(getenv func(string) string) error {
+	for _, name := range variables("CERTIFICATE") {
+		path := getenv(name)
+		if path == "" {
+			continue
+		}
+		pem, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			return fmt.Errorf("%s: %s has no certificate (name a PEM file)", name, path)
+		}
+	}
+	keys := variables("CLIENT_KEY")
+	for i, name := range variables("CLIENT_CERTIFICATE") {
+		certificate, key := getenv(name), getenv(keys[i])
+		if certificate == "" && key == "" {
+			continue
+		}
+		if certificate == "" || key == "" {
+			return fmt.Errorf("%s: is given without %s, or the other way round (give both)", name, keys[i])
+		}
+		if _, err := tls.LoadX509KeyPair(certificate, key); err != nil {
+			return fmt.Errorf("%s: %w (name PEM files of a certificate and of its key)", name, err)
 		}
 	}
 	return nil
