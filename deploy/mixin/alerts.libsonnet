@@ -109,15 +109,17 @@
               > %(deniedShare)g
             |||,
           ),
+          // The hour ends 15 minutes ago. With a later end, a jump on a quiet rule would be most of
+          // the hour that it is compared with, before the condition has held for long enough.
           alert(
             'StintRuleRejectionJump',
             'warning',
-            'Rule {{ $labels.rule }} of {{ $labels.job }} denies far more than in the last hour.',
+            'Rule {{ $labels.rule }} of {{ $labels.job }} denies far more than in the hour before.',
             'The rule denied {{ $value | humanizePercentage }} of its requests in the last five minutes.',
             |||
               job_rule:stint_decisions:denied_share5m > %(deniedJumpShare)g
               and
-              job_rule:stint_decisions:denied_share5m > %(deniedJumpFactor)g * job_rule:stint_decisions:denied_share1h offset 5m
+              job_rule:stint_decisions:denied_share5m > %(deniedJumpFactor)g * job_rule:stint_decisions:denied_share1h offset 15m
               and
               job_rule:stint_decisions:rate5m > %(deniedJumpRequestsPerSecond)g
             |||,
@@ -221,7 +223,7 @@
             'StintCertificateExpires',
             'warning',
             'The certificate of listener {{ $labels.listener }} of {{ $labels.instance }} expires soon.',
-            'It expires in {{ $value | humanizeDuration }}.',
+            'It expires in {{ $value | humanizeDuration }}. A negative time means that it has expired.',
             |||
               stint_certificate_expiry_timestamp_seconds{%(sel)s} - time() < %(certificateDays)g * 86400
             |||,

@@ -20,7 +20,8 @@
     clockSkewSeconds: 0.5,
     deniedShare: 0.05,
     // A rule's denied share has jumped if it is this many times the share of the hour
-    // before, and at least the next number. Rules with less traffic are left out.
+    // before, and at least the next number. Rules with less traffic than the third number
+    // are left out.
     deniedJumpFactor: 3,
     deniedJumpShare: 0.05,
     deniedJumpRequestsPerSecond: 1,

@@ -10,10 +10,11 @@
     / (sum by (job) (rate(stint_requests_total{%(sel)s, outcome!="invalid"}[%(window)s])) > 0)
   ||| % { sel: sel, window: window },
 
-  // deniedShare is the share of the requests under a rule that the rule denied.
+  // deniedShare is the share of the requests under a rule that the rule denied. A rule without
+  // requests has the share 0, so that an alert can compare with a quiet hour.
   local deniedShare(window) = |||
     sum by (job, rule) (rate(stint_decisions_total{%(sel)s, rule!="", decision="deny"}[%(window)s]))
-    / (sum by (job, rule) (rate(stint_decisions_total{%(sel)s, rule!=""}[%(window)s])) > 0)
+    / clamp_min(sum by (job, rule) (rate(stint_decisions_total{%(sel)s, rule!=""}[%(window)s])), 1e-9)
   ||| % { sel: sel, window: window },
 
   prometheusRules+:: {
