@@ -41,7 +41,7 @@ function(c)
     g.series('Renewals', 'Background calls per second, each for many keys.', 'cps', [[of('sum by (instance) (rate(stint_lease_renewals_total{%(sel)s}[%(w)s]))'), '{{instance}}']]),
 
     g.row('Memory store'),
-    g.series('Fullness', 'Share of the keys that --max-keys allows.', 'percentunit', [[of('stint_keys{%(sel)s} / stint_keys_max{%(sel)s}'), '{{instance}}']]),
+    g.series('Fullness', 'Share of the keys that --max-keys allows. Expired keys count until new keys take their place.', 'percentunit', [[of('stint_keys{%(sel)s} / stint_keys_max{%(sel)s}'), '{{instance}}']]),
     g.series('Evictions', 'Keys per second that were evicted before they expired, or decided as fresh and not stored.', 'cps', [
       [of('sum by (instance) (rate(stint_evictions_total{%(sel)s}[%(w)s]))'), '{{instance}} evicted'],
       [of('sum by (instance) (rate(stint_unstored_total{%(sel)s}[%(w)s]))'), '{{instance}} not stored'],
