@@ -79,7 +79,7 @@ func (f *decisionLogFlags) sink(stdout io.Writer) (decisionlog.Sink, error) {
 	}
 	file, err := decisionlog.Open(decisionlog.FileOptions{Path: f.path, MaxSize: f.maxBytes, MaxAge: f.maxAge, Keep: f.keep})
 	if err != nil {
-		return nil, usagef("decision-log: %w (name a file that this user may write)", err)
+		return nil, usagef("decision-log: %w (name a file that this user may write, and no other server)", err)
 	}
 	return file, nil
 }

@@ -35,7 +35,11 @@ type FileOptions struct {
 // fileMode lets only the server's user read the log.
 const fileMode = 0o600
 
-// Open opens the file, or makes it. The last line of a file that ends within a line is
+// errShared is the error of a file that another process has open.
+var errShared = errors.New("another process has this file open")
+
+// Open opens the file, or makes it. Two processes cannot have it open, because each would rename
+// and remove the files of the other, and the lines in them would be lost. The last line of a file that ends within a line is
 // removed: a process that was killed has left it.
 func Open(o FileOptions) (*File, error) {
 	if o.Now == nil {
@@ -52,9 +56,8 @@ func (f *File) open() error {
 	}
 	info, err := file.Stat()
 	if err == nil && info.Mode().IsRegular() {
-		f.size, err = endOfLines(file, info.Size())
-		if err == nil && f.size < info.Size() {
-			err = file.Truncate(f.size)
+		if err = lock(file); err == nil {
+			f.size, err = removePart(file)
 		}
 	}
 	if err != nil {
@@ -62,6 +65,19 @@ func (f *File) open() error {
 	}
 	f.file, f.began = file, f.options.Now()
 	return nil
+}
+
+// removePart removes what stands behind the last line feed, and returns the size.
+func removePart(file *os.File) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size, err := endOfLines(file, info.Size())
+	if err == nil && size < info.Size() {
+		err = file.Truncate(size)
+	}
+	return size, err
 }
 
 // endOfLines returns the position behind the last line feed.

@@ -159,3 +159,37 @@ func TestKeysAreReadFromFiles(t *testing.T) {
 		}
 	}
 }
+
+// Two processes would rename and remove each other's files.
+func TestAFileHasOneWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	one, err := Open(FileOptions{Path: path, MaxSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := func(want bool) {
+		t.Helper()
+		other, err := Open(FileOptions{Path: path})
+		if (err == nil) != want {
+			t.Errorf("a second writer: %v", err)
+		}
+		if err == nil {
+			_ = other.Close()
+		}
+	}
+	second(false)
+	for range 2 { // the second write begins a new file
+		if _, err := one.WriteLines([]byte("{}\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second(false)
+	if err := one.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	second(false)
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second(true)
+}
