@@ -4,6 +4,7 @@ package decisionlog
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -12,7 +13,7 @@ import (
 // if another process has it, and none where the file system has no locks.
 func lock(file *os.File) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return errShared
+		return fmt.Errorf("%s: %w", file.Name(), errShared)
 	}
 	return nil
 }

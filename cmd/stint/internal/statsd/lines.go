@@ -136,10 +136,12 @@ func (l *lines) find(key string) *series {
 // collector may see two series under one name, because clean and dotless replace characters:
 // the rules a.b and a_b. Each of them still needs its own difference.
 func key(id string, labels []label) string {
+	var b strings.Builder
+	b.WriteString(id)
 	for _, one := range labels {
-		id += "\x00" + one.value
+		b.WriteString("\x00" + one.value)
 	}
-	return id
+	return b.String()
 }
 
 // id returns the name of a line. Tags follow it after a tab. Neither has control characters.
