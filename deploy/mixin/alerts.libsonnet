@@ -61,7 +61,10 @@
                   rate(stint_decisions_total{%(sel)s, decision="error_open"}[1m])
                   unless on (job, instance, rule) stint_limit_info{%(sel)s, mode="shadow"}
                 )
-                / sum by (job) (rate(stint_decisions_total{%(sel)s}[1m]))
+                / sum by (job) (
+                  rate(stint_decisions_total{%(sel)s}[1m])
+                  unless on (job, instance, rule) stint_limit_info{%(sel)s, mode="shadow"}
+                )
               )
               > 0
             |||,

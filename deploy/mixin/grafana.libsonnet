@@ -22,7 +22,10 @@ local place(panels) = std.foldl(
 
 local datasource = { type: 'prometheus', uid: '${datasource}' };
 
-local target(expr, legend) = {
+// target is a query of a panel. Grafana tells the answers of a panel's queries apart by their
+// refId: A, B and so on.
+local target(expr, legend, index=0) = {
+  refId: std.char(std.codepoint('A') + index),
   datasource: datasource,
   expr: expr,
   legendFormat: legend,
@@ -62,7 +65,7 @@ local variable(name, label, query, multi) = {
   series(title, description, unit, queries, w=8):: panel('timeseries', title, description, unit, w, 8) {
     fieldConfig+: { defaults+: { min: 0, custom: { lineWidth: 1, fillOpacity: 10, showPoints: 'never' } } },
     options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi', sort: 'desc' } },
-    targets: [target(q[0], q[1]) for q in queries],
+    targets: std.mapWithIndex(function(i, q) target(q[0], q[1], i), queries),
   },
 
   // signed lets a panel of lines show values below zero.

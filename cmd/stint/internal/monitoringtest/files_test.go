@@ -206,7 +206,7 @@ type dashboard struct {
 	Templating  struct{ List []struct{ Name string } }
 	Panels      []struct {
 		Title, Type, Description string
-		Targets                  []struct{ Expr string }
+		Targets                  []struct{ Expr, RefID string }
 	}
 }
 
@@ -229,6 +229,13 @@ func TestDashboardsAreWhole(t *testing.T) {
 		for _, p := range d.Panels {
 			if p.Type != "row" && (p.Title == "" || p.Description == "" || len(p.Targets) == 0) {
 				t.Errorf("%s: panel %q lacks a title, a description or a query", d.Title, p.Title)
+			}
+			ids := map[string]bool{"": true}
+			for _, target := range p.Targets {
+				if ids[target.RefID] {
+					t.Errorf("%s: panel %q: a query lacks a refId of its own: %s", d.Title, p.Title, target.Expr)
+				}
+				ids[target.RefID] = true
 			}
 		}
 	}
