@@ -14,7 +14,7 @@
   // requests has the share 0, so that an alert can compare with a quiet hour.
   local deniedShare(window) = |||
     sum by (job, rule) (rate(stint_decisions_total{%(sel)s, rule!="", decision="deny"}[%(window)s]))
-    / clamp_min(sum by (job, rule) (rate(stint_decisions_total{%(sel)s, rule!=""}[%(window)s])), 1e-9)
+    / clamp_min(sum by (job, rule) (rate(stint_decisions_total{%(sel)s, rule!=""}[%(window)s])), 0.001)
   ||| % { sel: sel, window: window },
 
   prometheusRules+:: {
