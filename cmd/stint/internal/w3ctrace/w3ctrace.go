@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -78,21 +79,22 @@ func isID(s string, length int) bool { return isHex(s, length) && strings.Trim(s
 
 const maxMembers = 32
 
-// ValidState accepts a list of at most 32 members key=value with unique keys.
+// ValidState accepts a list of at most 32 members key=value with unique keys. It stops at the
+// first member too many: a caller may send thousands.
 func ValidState(s string) bool {
-	seen := make(map[string]bool)
+	seen := make([]string, 0, maxMembers)
 	for member := range strings.SplitSeq(s, ",") {
 		member = strings.Trim(member, " \t")
 		if member == "" {
 			continue // allowed, so that lists can be joined
 		}
 		key, value, found := strings.Cut(member, "=")
-		if !found || !validStateKey(key) || !validStateValue(value) || seen[key] {
+		if !found || !validStateKey(key) || !validStateValue(value) || len(seen) == maxMembers || slices.Contains(seen, key) {
 			return false
 		}
-		seen[key] = true
+		seen = append(seen, key)
 	}
-	return len(seen) > 0 && len(seen) <= maxMembers
+	return len(seen) > 0
 }
 
 // validStateKey accepts a name, or tenant@system.

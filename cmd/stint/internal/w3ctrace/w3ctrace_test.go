@@ -1,6 +1,7 @@
 package w3ctrace
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,17 @@ func TestTracestate(t *testing.T) {
 				t.Errorf("%q: got %v", c.value, got)
 			}
 		})
+	}
+}
+
+// A list of a great many members costs what a list of too many costs.
+func TestAStateTooLongIsNotReadWhole(t *testing.T) {
+	var long strings.Builder
+	for i := range 10_000 {
+		_, _ = fmt.Fprintf(&long, "k%d=1,", i)
+	}
+	if allocations := testing.AllocsPerRun(10, func() { ValidState(long.String()) }); allocations > 1 {
+		t.Errorf("%v allocations", allocations)
 	}
 }
 
