@@ -73,7 +73,7 @@ var arrows = map[string]struct {
 	"httplimit/jwtverify":            {[]string{".", "httplimit"}, "it verifies tokens, and counts nothing"},
 	"grpclimit":                      {[]string{".", "httplimit", "internal/errlog"}, "a call is a request over HTTP/2, so it shares the identities and the answers; it needs no rules"},
 	"cmd/stint/internal/rulecase":    {[]string{".", "rule", "cmd/stint/internal/penalty", "cmd/stint/internal/yamlfile"}, "it decides as the server's rules do, without a server"},
-	"cmd/stint/internal/replay":      {[]string{".", "storekit", "rule"}, "it decides as the rules do, without a server"},
+	"cmd/stint/internal/replay":      {[]string{".", "storekit", "rule", "internal/suggest"}, "it decides as the rules do, without a server"},
 	"cmd/stint/internal/filewatch":   {nil, "it reports that a file may have changed, and does not read it"},
 	"cmd/stint/internal/envoyrls":    {[]string{".", "cmd/stint/internal/emergency", "storekit", "internal/boundedcache", "rule", "cmd/stint/internal/filewatch", "internal/suggest"}, "it decides as Envoy asks over a store that is handed to it; of rules it has only the way to say what is wrong in a file"},
 	"cmd/stint/internal/ruleset":     {[]string{"rule", "cmd/stint/internal/filewatch"}, "it brings rule sets and decides nothing"},

@@ -23,7 +23,6 @@ const completionTime = 2 * time.Second
 // flagValues are the values of the flags that have few.
 var flagValues = map[string][]cobra.Completion{
 	"clock":             {clockAuto, clockKernel},
-	"format":            {"auto", "combined", "common", "jsonl"},
 	"gateway-adapt":     {"gradient", "aimd", off},
 	"log-format":        {"text", "json"},
 	"log-level":         {"debug", "info", "warn", "error"},

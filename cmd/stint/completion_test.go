@@ -29,7 +29,7 @@ func TestShellsCompleteTheValuesOfFlags(t *testing.T) {
 		"serve --rules":         {anyFile},
 		"serve --state-dir":     {folders},
 		"serve --http":          {nothing},
-		"replay --format":       {"auto", "combined", "common", "jsonl", noFiles},
+		"replay --format":       {"auto", "combined", "common", "jsonl", "alb", "cloudflare", "envoy", "traefik", noFiles},
 		"replay":                {anyFile},
 		"rules apply":           {"yaml", "yml", "json", extensions},
 		"rules apply --comment": {nothing},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +15,12 @@ import (
 
 // replayFlags are the flags of stint replay.
 type replayFlags struct {
+	inputFlags
+
 	rules, limit, by         string
 	store, storePasswordFile string
-	format, decisions        string
+	decisions                string
 	json                     bool
-	reorder                  time.Duration
 }
 
 func newReplayCommand() *cobra.Command {
@@ -31,10 +31,7 @@ func newReplayCommand() *cobra.Command {
 		Long: `Decide recorded traffic at the times in the recording, and print how much of it
 would have been allowed and denied.
 
-An INPUT is an access log in common or combined format, JSON lines such as
-{"t_us":1431857103000001,"key":"a","cost":1}, or a decision log of stint serve. An
-INPUT of - is standard input. The command decompresses gzip, and merges several
-inputs by time.
+` + inputsHelp + `
 
 A LIMIT is 100/m (also s, h, d) or a JSON object. ATTR is the attribute to count
 by: ip, user, method, path, header:user-agent, or any member of a JSON line, such
@@ -51,11 +48,9 @@ as key.`,
 	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that --limit counts by")
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
-	flags.StringVar(&f.format, "format", "auto", "`FORMAT` of the lines: auto, combined, common or jsonl")
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
 	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
-	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "put events in order that are late by at most this; 0 keeps the order of each file")
-	c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	f.define(c)
 	return c
 }
 
@@ -82,6 +77,9 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	options.Progress = progress.show
 	summary, err := replay.Run(ctx, options, inputs.named...)
 	progress.clear()
+	if wrong := unknownBy(err); wrong != nil {
+		return errors.Join(wrong, store.cleanUp(ctx), decisions.close())
+	}
 	if ctx.Err() != nil {
 		err = errors.New("replay: interrupted: the summary covers the events decided so far")
 	}
@@ -90,12 +88,8 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 
 // options checks the flags and converts them.
 func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) {
-	if f.reorder < 0 {
-		return o, usagef("--reorder: %v is below 0 (use 0 to keep the order of each file)", f.reorder)
-	}
-	o.Reorder = f.reorder
-	if o.Format, err = replay.ParseFormat(f.format); err != nil {
-		return o, usagef("--%w", err)
+	if err = f.set(&o); err != nil {
+		return o, err
 	}
 	switch {
 	case (f.rules == "") == (f.limit == ""):

@@ -46,6 +46,12 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"otherStore":      {2, "store: dynamodb:// is not a store", []string{"--store", "dynamodb://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongStore":      {2, "a cluster has only database 0", []string{"--store", "redis-cluster://user:secret@host/1", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongFormat":     {2, `--format: "csv" is not known`, []string{"--format", "csv", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"unknownBy":       {2, `--by: no event has the attribute "pth" (did you mean "path"?)`, []string{"--limit", "10/m", "--by", "pth", sampleLog}},
+		"wrongLogFormat":  {2, "--log-format: has no time", []string{"--log-format", "$status", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"twoFormats":      {2, "--log-format: is given beside --format alb", []string{"--log-format", "$msec", "--format", "alb", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongSince":      {2, `--since: "yesterday" is not a time`, []string{"--since", "yesterday", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongUntil":      {2, `--until: "-2h" is not a time`, []string{"--until", "-2h", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"emptySpan":       {2, "--since: 1h is not before --until 2h", []string{"--since", "1h", "--until", "2h", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"negativeReorder": {2, "--reorder: -1s is below 0", []string{"--reorder", "-1s", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"inputIsAFolder":  {2, "is a folder", []string{"--limit", "10/m", "--by", "ip", folder}},
 		"noSuchInput":     {1, "none.log", []string{"--limit", "10/m", "--by", "ip", sampleLog, "none.log"}},
@@ -167,4 +173,22 @@ func shell(t *testing.T, folder, line string) string {
 		lines.WriteString(strings.TrimRight(l, " \n") + "\n")
 	}
 	return lines.String()
+}
+
+func TestReplayOfAPartOfALog(t *testing.T) {
+	for _, c := range []struct {
+		args            []string
+		events, outside int64
+	}{
+		{[]string{"--since", "2026-03-03T07:12:30Z"}, 22, 17},
+		{[]string{"--until", "2026-03-03t07:12:30z"}, 17, 22},
+		{[]string{"--since", "1h"}, 0, 39},
+		{[]string{"--until", "0s"}, 39, 0},
+	} {
+		got := runIn(t, "", append(append([]string{"replay", "--limit", "3/m", "--by", "ip", "--json"}, c.args...), sampleLog)...)
+		var s replay.Summary
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil || s.Events != c.events || s.Outside != c.outside {
+			t.Errorf("%v: %v, %d events, %d outside; want %d and %d: %s", c.args, err, s.Events, s.Outside, c.events, c.outside, got.errors)
+		}
+	}
 }

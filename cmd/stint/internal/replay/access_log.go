@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// accessLogNames are the attributes of a line of an access log.
+var accessLogNames = [...]string{"ip", "user", "method", "path", "host", "status", "bytes", "header:referer", "header:user-agent"}
+
 // readAccessLog parses a line of the common or combined log format of web
 // servers:
 //
@@ -91,8 +94,7 @@ func appendRequest(f fields, request string) fields {
 			target = "/" + target
 		}
 	}
-	path, _, _ := strings.Cut(target, "?")
-	return appendText(f, "path", path)
+	return appendText(f, "path", cutQuery(target))
 }
 
 func isMethod(text string) bool {

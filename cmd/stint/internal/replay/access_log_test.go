@@ -126,7 +126,7 @@ func FuzzCombined(f *testing.F) {
 	f.Add(`-` + stamp + `"" 000`)
 	f.Fuzz(func(t *testing.T, line string) {
 		var e event
-		all, err := Combined.read(line, nil, &e)
+		all, err := Format{kind: combined}.read(line, nil, &e)
 		if err != nil {
 			return
 		}

@@ -55,10 +55,10 @@ type limitDecider struct {
 }
 
 func newLimitDecider(store stint.Store, limit stint.Limit, by string, keys *keyTally) *limitDecider {
-	d := &limitDecider{store: store, limit: limit, keys: keys, show: maskKey}
+	d := &limitDecider{store: store, limit: limit, keys: keys, show: func(key string) string { return maskKey(rule.KeyText(key)) }}
 	d.counts = RuleCount{Rule: limit.Rule(), Mode: rule.Enforce.String()}
 	if !secretAttribute(by) {
-		d.show = func(key string) string { return key }
+		d.show = rule.KeyText
 	}
 	return d
 }
@@ -67,7 +67,7 @@ func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err
 	if p.limit.Valid() {
 		d.limit = p.limit
 	}
-	out.rule, out.key = d.counts.Rule, p.text
+	out.rule, out.key = d.counts.Rule, rule.KeyText(p.text)
 	out.decision, err = d.store.Take(ctx, stint.Claim{Key: p.text, Limit: d.limit, Cost: p.cost, At: p.at})
 	if err != nil {
 		return err

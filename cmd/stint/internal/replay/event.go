@@ -3,13 +3,11 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/rule"
 )
 
 // event is one request of the traffic.
@@ -173,77 +171,4 @@ func (f *field) json() string {
 		return string(appendQuoted(nil, f.value))
 	}
 	return f.value
-}
-
-// Format is the format of the lines of an input.
-type Format uint8
-
-// The formats. Combined adds a referer and a user agent to Common. The reader
-// accepts these fields in either format, so the two are read alike.
-const (
-	Auto Format = iota // JSONL if the line begins with {, Combined if not
-	Combined
-	Common
-	JSONL
-)
-
-var formatNames = [...]string{"auto", "combined", "common", "jsonl"}
-
-// ParseFormat returns the format with the name auto, combined, common or jsonl.
-func ParseFormat(name string) (Format, error) {
-	for i, known := range formatNames {
-		if name == known {
-			return Format(i), nil
-		}
-	}
-	return 0, fmt.Errorf("format: %.40q is not known (use one of %s)", name, strings.Join(formatNames[:], ", "))
-}
-
-// read appends the fields of a line and sets the time and the cost of its
-// event.
-func (f Format) read(line string, all fields, e *event) (fields, error) {
-	all, t, err := f.fields(line, all)
-	if err != nil {
-		return all, err
-	}
-	if t < 0 {
-		return all, e.readJSON(all)
-	}
-	e.t, e.cost = t, 1
-	return all, nil
-}
-
-// fields appends the fields of a line and returns its time. A negative time
-// means that the time is one of the fields.
-func (f Format) fields(line string, all fields) (fields, int64, error) {
-	if f == JSONL || f == Auto && strings.HasPrefix(strings.TrimLeft(line, " \t"), "{") {
-		all, err := readObject(line, all)
-		return all, -1, err
-	}
-	return readAccessLog(line, all)
-}
-
-// subscriberBits is the prefix length of the IPv6 network of one subscriber.
-const subscriberBits = 64
-
-// identity returns an attribute value in the form that rules count: a path
-// without doubled slashes, a host without its port. An IPv4-mapped IPv6 address
-// becomes IPv4, and IPv6 counts by its /64 network. A client that the log names
-// by host name counts by that name.
-func identity(by, value string) string {
-	if by != "ip" {
-		return rule.AttributeForm(by, value)
-	}
-	if strings.IndexByte(value, ':') < 0 {
-		return value
-	}
-	address, err := netip.ParseAddr(value)
-	if err != nil {
-		return value
-	}
-	if address = address.Unmap().WithZone(""); address.Is4() {
-		return address.String()
-	}
-	network, _ := address.Prefix(subscriberBits) // the prefix length is valid for IPv6
-	return network.String()
 }

@@ -27,6 +27,10 @@ type Options struct {
 	// Format is the format of the lines. The zero value detects it for each line.
 	Format Format
 
+	// Since and Until bound the traffic: events before Since, and from Until on,
+	// are left out. Zero means no bound.
+	Since, Until time.Time
+
 	// Reorder is how far behind the newest time an event may be and still be
 	// decided in order. 0 keeps the order of each input. It is counted in whole
 	// microseconds.
@@ -79,6 +83,8 @@ func (o *Options) check() error {
 	switch {
 	case o.Reorder < 0:
 		return fmt.Errorf("reorder: %v is below 0 (use 0 to keep the order of each input)", o.Reorder)
+	case !o.Since.IsZero() && !o.Until.IsZero() && !o.Since.Before(o.Until):
+		return fmt.Errorf("replay: since %v is not before until %v", o.Since, o.Until)
 	case o.Rules != nil && (o.Limit.Valid() || o.By != ""):
 		return errors.New("replay: rules and a limit are both given (choose one)")
 	case o.Rules == nil && !o.Limit.Valid():
@@ -102,6 +108,7 @@ func checkInputs(inputs []Input) error {
 type replay struct {
 	options   *Options
 	inputs    []Input
+	how       reading
 	merger    *merger
 	window    *window
 	decider   decider
@@ -135,7 +142,8 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	} else {
 		r.decider = newLimitDecider(store, o.Limit, o.By, r.keys)
 	}
-	r.merger = startMerger(ctx, reading{format: o.Format, by: o.By, log: r.log}, inputs)
+	r.how = reading{o.Format, newSpan(o.Since, o.Until), &byTally{by: o.By}, r.log}
+	r.merger = startMerger(ctx, r.how, inputs)
 	return r, nil
 }
 
@@ -150,6 +158,11 @@ func (r *replay) run(ctx context.Context) error {
 		if e == nil {
 			break
 		}
+		if r.read == 0 {
+			if err := r.how.by.unknown(false); err != nil {
+				return err
+			}
+		}
 		if err := r.take(ctx, e, input); err != nil {
 			return err
 		}
@@ -160,6 +173,9 @@ func (r *replay) run(ctx context.Context) error {
 		}
 	}
 	if err := ctx.Err(); err != nil { // cancelled: the inputs may have more events
+		return err
+	}
+	if err := r.how.by.unknown(true); err != nil {
 		return err
 	}
 	if err := r.release(ctx, maxTime+1); err != nil {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -33,8 +34,35 @@ type batch struct {
 // reading configures how lines become events. It is the same for every input.
 type reading struct {
 	format Format
-	by     string // replaying a limit: the attribute to count by
+	span   span
+	by     *byTally // replaying a limit: the attribute to count by
 	log    *logTally
+}
+
+// span is the part of the traffic that is decided, in microseconds. Events
+// outside of it are counted, and left out.
+type span struct {
+	since, until int64 // since is included, until is not
+	outside      *atomic.Int64
+}
+
+func newSpan(since, until time.Time) span {
+	s := span{0, maxTime + 1, new(atomic.Int64)}
+	if !since.IsZero() {
+		s.since = since.UnixMicro()
+	}
+	if !until.IsZero() {
+		s.until = until.UnixMicro()
+	}
+	return s
+}
+
+func (s *span) contains(t int64) bool {
+	if s.since <= t && t < s.until {
+		return true
+	}
+	s.outside.Add(1)
+	return false
 }
 
 // source reads one input ahead in its own goroutine.
@@ -166,7 +194,10 @@ func (s *source) readEvent(e *event, line string) (decide bool, err error) {
 	if s.scratch, err = s.format.read(line, s.scratch[:0], e); err != nil {
 		return false, err
 	}
-	by := s.by
+	if !s.span.contains(e.t) {
+		return false, nil
+	}
+	by := s.by.by
 	if s.scratch.isLog() {
 		if decide, err := s.readDecision(e); !decide {
 			return false, err
@@ -181,8 +212,12 @@ func (s *source) readEvent(e *event, line string) (decide bool, err error) {
 	}
 	value, _ := s.scratch.attribute(by)
 	if value == "" {
-		return false, fmt.Errorf("has no %s to count by", by)
+		s.by.miss(s.format, line, s.scratch)
+		key, err := substitute(s.scratch)
+		e.text = s.keys.own(key)
+		return err == nil, err
 	}
+	s.by.see()
 	e.text = s.keys.own(identity(by, value))
 	return true, stint.ValidateKey(e.text)
 }
@@ -195,7 +230,7 @@ func (s *source) readDecision(e *event) (decide bool, err error) {
 		return false, err
 	}
 	e.limit, e.caller = "", max(1, maphash.String(s.log.seed, s.scratch.caller()))
-	return s.log.add(&l, s.by == ""), nil
+	return s.log.add(&l, s.by.by == ""), nil
 }
 
 // peek returns the next event, or nil at the end of the input. It adds the bad

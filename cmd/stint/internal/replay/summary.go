@@ -23,6 +23,11 @@ type Summary struct {
 	Unreadable      int64     `json:"unreadable"`
 	UnreadableLines []BadLine `json:"unreadable_lines"`
 
+	// Outside counts the events before Since or not before Until.
+	Outside int64 `json:"outside,omitempty"`
+	// Missing counts the events without the attribute that the limit counts by.
+	Missing int64 `json:"missing,omitempty"`
+
 	// FirstUS and LastUS are the least and the greatest time of an event, in
 	// microseconds since the Unix epoch.
 	FirstUS int64 `json:"first_us"`
@@ -76,6 +81,7 @@ func (r *replay) summary() Summary {
 	}
 	s.Unreadable = r.merger.bad.count
 	s.UnreadableLines = append([]BadLine{}, r.merger.bad.first...)
+	s.Outside, s.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
 	s.PerRule = append([]RuleCount{}, r.decider.perRule()...)
 	s.TopKeysDenied = r.keys.top()
 	s.DecisionLog = r.logSummary()
@@ -91,6 +97,12 @@ func (s *Summary) WriteTable(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "keys\t%d\nallowed\t%d\ndenied\t%d\nshare denied\t%.2f %%\n", s.Keys, s.Allowed, s.Denied, 100*s.ShareDenied)
 	fmt.Fprintf(w, "late\t%d\nunreadable\t%d\n", s.Late, s.Unreadable)
+	if s.Outside > 0 {
+		fmt.Fprintf(w, "outside\t%d\n", s.Outside)
+	}
+	if s.Missing > 0 {
+		fmt.Fprintf(w, "missing\t%d\n", s.Missing)
+	}
 	s.DecisionLog.write(w)
 	s.writeRules(w)
 	s.writeKeys(w)
