@@ -72,11 +72,13 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 	if err != nil {
 		return Summary{}, err
 	}
-	err = r.run(ctx)
+	if err = r.each(ctx, r.decide); err == nil {
+		err = r.flush()
+	}
 	if ctx.Err() != nil {
 		err = errors.Join(err, r.flush()) // write the decisions made so far
 	}
-	return r.summary(), errors.Join(err, r.inputErrors())
+	return r.summary(), errors.Join(err, r.inputErrors(r.counts.Events))
 }
 
 func (o *Options) check() error {
@@ -106,28 +108,21 @@ func checkInputs(inputs []Input) error {
 
 // replay is the state of one run.
 type replay struct {
+	*reader
+
 	options   *Options
-	inputs    []Input
-	how       reading
-	merger    *merger
-	window    *window
 	decider   decider
-	limits    limitReader
 	keys      *keyTally
 	log       *logTally
 	callers   map[uint64]*callerCount // of decision logs
 	decisions decisionWriter
 	now       int64 // time of the current event
-	leaving   pending
 	result    result
-	read      int64 // number of events read
 	counts    Summary
 }
 
 func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
-	r := &replay{options: o, inputs: inputs, keys: newKeyTally(), log: newLogTally(), callers: map[uint64]*callerCount{}, decisions: decisionWriter{out: o.Decisions}}
-	r.window = newWindow(o.Reorder.Microseconds())
-	r.limits = limitReader{first: o.Limit, known: map[string]stint.Limit{}}
+	r := &replay{options: o, keys: newKeyTally(), log: newLogTally(), callers: map[uint64]*callerCount{}, decisions: decisionWriter{out: o.Decisions}}
 	clock := func() time.Time { return time.UnixMicro(r.now) }
 	newStore := o.Store
 	if newStore == nil {
@@ -142,99 +137,15 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	} else {
 		r.decider = newLimitDecider(store, o.Limit, o.By, r.keys)
 	}
-	r.how = reading{o.Format, newSpan(o.Since, o.Until), &byTally{by: o.By}, r.log}
-	r.merger = startMerger(ctx, r.how, inputs)
+	r.reader = startReader(ctx, o, r.log, inputs)
+	if o.Rules == nil {
+		r.limits = &limitReader{first: o.Limit, known: map[string]stint.Limit{}}
+	}
 	return r, nil
 }
 
 func memoryStore(now func() time.Time) stint.Store {
 	return stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true})
-}
-
-// run reads every event into the window and decides the events that leave it.
-func (r *replay) run(ctx context.Context) error {
-	for {
-		e, input := r.merger.next()
-		if e == nil {
-			break
-		}
-		if r.read == 0 {
-			if err := r.how.by.unknown(false); err != nil {
-				return err
-			}
-		}
-		if err := r.take(ctx, e, input); err != nil {
-			return err
-		}
-		if r.read++; r.read%progressEvery == 0 {
-			if err := r.pause(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	if err := ctx.Err(); err != nil { // cancelled: the inputs may have more events
-		return err
-	}
-	if err := r.how.by.unknown(true); err != nil {
-		return err
-	}
-	if err := r.release(ctx, maxTime+1); err != nil {
-		return err
-	}
-	return r.flush()
-}
-
-// progressEvery is the number of events between two checks of ctx and reports
-// of progress.
-const progressEvery = 8192
-
-func (r *replay) pause(ctx context.Context) error {
-	if r.options.Progress != nil {
-		r.options.Progress(Progress{Events: r.read, Bytes: r.merger.bytes()})
-	}
-	return ctx.Err()
-}
-
-// take adds an event to the window, or decides it at once when the order of the
-// inputs is kept.
-func (r *replay) take(ctx context.Context, e *event, input int) error {
-	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text, caller: e.caller}
-	if e.limit != "" && r.options.Rules == nil {
-		var err error
-		if p.limit, err = r.limits.read(e.limit); err != nil {
-			r.bad(&p, err)
-			return nil
-		}
-	}
-	if r.options.Reorder == 0 {
-		r.leaving = p
-		return r.decide(ctx, &r.leaving)
-	}
-	return r.reorder(ctx, p)
-}
-
-// reorder decides the events that are now too old to wait, then adds p to the
-// window. If p itself is too late to wait, it is decided at once.
-func (r *replay) reorder(ctx context.Context, p pending) error {
-	before := r.merger.newest() - r.options.Reorder.Microseconds()
-	if err := r.release(ctx, before); err != nil {
-		return err
-	}
-	r.window.push(p)
-	if p.t >= before {
-		return nil
-	}
-	return r.release(ctx, before)
-}
-
-// release decides the events of the window whose time is before the given one.
-func (r *replay) release(ctx context.Context, before int64) error {
-	for r.window.pop(before, &r.leaving) {
-		if err := r.decide(ctx, &r.leaving); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *replay) decide(ctx context.Context, p *pending) error {
@@ -264,21 +175,4 @@ func (r *replay) undecided(p *pending, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s:%d: no decision: %w", r.inputs[p.input()].Name, p.line(), err)
-}
-
-func (r *replay) bad(p *pending, err error) {
-	r.merger.bad.add(BadLine{Input: r.inputs[p.input()].Name, Line: p.line(), Reason: err.Error()})
-}
-
-// inputErrors returns the read errors of the inputs, and an error if no line
-// could be read.
-func (r *replay) inputErrors() error {
-	var errs []error
-	for _, s := range r.merger.sources {
-		errs = append(errs, s.err)
-	}
-	if bad := &r.merger.bad; r.counts.Events == 0 && bad.count > 0 {
-		errs = append(errs, errors.New("not one line could be read"))
-	}
-	return errors.Join(errs...)
 }
