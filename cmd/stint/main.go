@@ -55,7 +55,7 @@ Logs and errors go to standard error, results to standard output.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageFunc(printUsage)
-	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(),
+	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newSuggestCommand(), newCheckCommand(),
 		newKeyCommand(), newEmergencyCommand(), newNodesCommand(), newVersionCommand())
 	unsorted(root)
 	completeFlags(root)

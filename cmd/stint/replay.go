@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -19,7 +18,7 @@ type replayFlags struct {
 
 	rules, limit, by         string
 	store, storePasswordFile string
-	decisions                string
+	decisions, sweepText     string
 	json                     bool
 }
 
@@ -37,6 +36,7 @@ A LIMIT is 100/m (also s, h, d) or a JSON object. ATTR is the attribute to count
 by: ip, user, method, path, header:user-agent, or any member of a JSON line, such
 as key.`,
 		Example: `  stint replay --limit 10/m --by ip access.log
+  stint replay --limit 10/m --sweep limit=5..50:5 --by ip access.log
   stint replay --rules rules.yaml --json access.log access.log.1.gz
   stint replay --limit '{"algorithm":"sliding_window_log","limit":5,"window":"1h"}' --by key --decisions - events.jsonl`,
 		Args: arguments(1, noMaximum, "at least one input", "access.log, or - for standard input"),
@@ -49,6 +49,7 @@ as key.`,
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
+	flags.StringVar(&f.sweepText, "sweep", "", "compare limits that differ in a number, in one pass: `NUMBER=FIRST..LAST:STEP`, such as limit=5..100:5")
 	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
 	f.define(c)
 	return c
@@ -58,6 +59,9 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	options, err := f.options(cmd.ErrOrStderr())
 	if err != nil {
 		return err
+	}
+	if f.sweepText != "" {
+		return f.sweep(cmd, args, options)
 	}
 	inputs, err := openInputs(args, cmd.InOrStdin())
 	if err != nil {
@@ -115,12 +119,7 @@ func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) 
 // report prints the first unreadable lines, and then the summary: on standard
 // output, or on standard error if the decisions are on standard output.
 func (f *replayFlags) report(cmd *cobra.Command, summary *replay.Summary) error {
-	for _, bad := range summary.UnreadableLines {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %s\n", bad.Input, bad.Line, bad.Reason)
-	}
-	if more := summary.Unreadable - int64(len(summary.UnreadableLines)); more > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "and %d more unreadable lines\n", more)
-	}
+	printBadLines(cmd.ErrOrStderr(), summary.UnreadableLines, summary.Unreadable)
 	out := cmd.OutOrStdout()
 	if f.decisions == "-" {
 		out = cmd.ErrOrStderr()

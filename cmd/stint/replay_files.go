@@ -108,6 +108,16 @@ func (d decisionsOutput) close() error {
 	return d.file.Close()
 }
 
+// printBadLines prints the first unreadable lines, and the number of all others.
+func printBadLines(out io.Writer, first []replay.BadLine, all int64) {
+	for _, bad := range first {
+		fmt.Fprintf(out, "%s:%d: %s\n", bad.Input, bad.Line, bad.Reason)
+	}
+	if more := all - int64(len(first)); more > 0 {
+		fmt.Fprintf(out, "and %d more unreadable lines\n", more)
+	}
+}
+
 // progressLine shows the progress of a replay on a terminal. Without a terminal
 // it shows nothing.
 type progressLine struct {

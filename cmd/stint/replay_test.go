@@ -30,34 +30,44 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 	if err := os.WriteFile(wrongRules, []byte("rules:\n  - id: a\n    limitt: 10\n    window: 60\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	sweptRules := filepath.Join(folder, "swept.yaml")
+	if err := os.WriteFile(sweptRules, []byte("rules:\n  - {id: a, by: [ip], limit: 1/m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		status int
 		want   string
 		args   []string
 	}{
-		"noInput":         {2, "give at least one input, such as access.log", []string{"--limit", "10/m", "--by", "ip"}},
-		"nothingToDecide": {2, "either --rules FILE, or --limit LIMIT and --by ATTR", []string{sampleLog}},
-		"both":            {2, "either --rules FILE", []string{"--rules", "r.yaml", "--limit", "10/m", sampleLog}},
-		"byBesideRules":   {2, "--by: belongs to --limit", []string{"--rules", "r.yaml", "--by", "ip", sampleLog}},
-		"limitWithoutBy":  {2, "--by: is missing", []string{"--limit", "10/m", sampleLog}},
-		"wrongLimit":      {2, `"10/x" is not a limit`, []string{"--limit", "10/x", "--by", "ip", sampleLog}},
-		"wrongRules":      {2, "wrong.yaml:3:5:", []string{"--rules", wrongRules, sampleLog}},
-		"noRules":         {2, "none.yaml", []string{"--rules", "none.yaml", sampleLog}},
-		"otherStore":      {2, "store: dynamodb:// is not a store", []string{"--store", "dynamodb://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"wrongStore":      {2, "a cluster has only database 0", []string{"--store", "redis-cluster://user:secret@host/1", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"wrongFormat":     {2, `--format: "csv" is not known`, []string{"--format", "csv", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"unknownBy":       {2, `--by: no event has the attribute "pth" (did you mean "path"?)`, []string{"--limit", "10/m", "--by", "pth", sampleLog}},
-		"wrongLogFormat":  {2, "--log-format: has no time", []string{"--log-format", "$status", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"twoFormats":      {2, "--log-format: is given beside --format alb", []string{"--log-format", "$msec", "--format", "alb", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"wrongSince":      {2, `--since: "yesterday" is not a time`, []string{"--since", "yesterday", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"wrongUntil":      {2, `--until: "-2h" is not a time`, []string{"--until", "-2h", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"emptySpan":       {2, "--since: 1h is not before --until 2h", []string{"--since", "1h", "--until", "2h", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"negativeReorder": {2, "--reorder: -1s is below 0", []string{"--reorder", "-1s", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"inputIsAFolder":  {2, "is a folder", []string{"--limit", "10/m", "--by", "ip", folder}},
-		"noSuchInput":     {1, "none.log", []string{"--limit", "10/m", "--by", "ip", sampleLog, "none.log"}},
-		"decisionsAreIn":  {2, "is an input", []string{"--limit", "10/m", "--by", "ip", "--decisions", sampleLog, sampleLog}},
-		"decisionsNoPath": {1, "decisions:", []string{"--limit", "10/m", "--by", "ip", "--decisions", filepath.Join(folder, "no", "file"), sampleLog}},
-		"allUnreadable":   {1, "not one line could be read", []string{"--limit", "10/m", "--by", "ip", wrongRules}},
+		"noInput":          {2, "give at least one input, such as access.log", []string{"--limit", "10/m", "--by", "ip"}},
+		"nothingToDecide":  {2, "either --rules FILE, or --limit LIMIT and --by ATTR", []string{sampleLog}},
+		"both":             {2, "either --rules FILE", []string{"--rules", "r.yaml", "--limit", "10/m", sampleLog}},
+		"byBesideRules":    {2, "--by: belongs to --limit", []string{"--rules", "r.yaml", "--by", "ip", sampleLog}},
+		"limitWithoutBy":   {2, "--by: is missing", []string{"--limit", "10/m", sampleLog}},
+		"wrongLimit":       {2, `"10/x" is not a limit`, []string{"--limit", "10/x", "--by", "ip", sampleLog}},
+		"wrongRules":       {2, "wrong.yaml:3:5:", []string{"--rules", wrongRules, sampleLog}},
+		"noRules":          {2, "none.yaml", []string{"--rules", "none.yaml", sampleLog}},
+		"otherStore":       {2, "store: dynamodb:// is not a store", []string{"--store", "dynamodb://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongStore":       {2, "a cluster has only database 0", []string{"--store", "redis-cluster://user:secret@host/1", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongFormat":      {2, `--format: "csv" is not known`, []string{"--format", "csv", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"unknownBy":        {2, `--by: no event has the attribute "pth" (did you mean "path"?)`, []string{"--limit", "10/m", "--by", "pth", sampleLog}},
+		"wrongLogFormat":   {2, "--log-format: has no time", []string{"--log-format", "$status", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"twoFormats":       {2, "--log-format: is given beside --format alb", []string{"--log-format", "$msec", "--format", "alb", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongSince":       {2, `--since: "yesterday" is not a time`, []string{"--since", "yesterday", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongUntil":       {2, `--until: "-2h" is not a time`, []string{"--until", "-2h", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"emptySpan":        {2, "--since: 1h is not before --until 2h", []string{"--since", "1h", "--until", "2h", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepOfRules":     {2, "--sweep: varies --limit in memory, so it cannot be used beside --rules", []string{"--sweep", "limit=1..2", "--rules", sweptRules, sampleLog}},
+		"wrongSweep":       {2, `"limit=5-10" is not a sweep (write it as limit=5..100:5`, []string{"--sweep", "limit=5-10", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongNumber":      {2, `"window=5..10" is not a sweep`, []string{"--sweep", "window=5..10", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepDescends":    {2, `"limit=10..5" is not a sweep`, []string{"--sweep", "limit=10..5", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepTooLong":     {2, `has 96 values (use at most 32: a greater step, such as :4)`, []string{"--sweep", "limit=5..100", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepNotCompiled": {2, `--sweep: queue=1: `, []string{"--sweep", "queue=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"negativeReorder":  {2, "--reorder: -1s is below 0", []string{"--reorder", "-1s", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"inputIsAFolder":   {2, "is a folder", []string{"--limit", "10/m", "--by", "ip", folder}},
+		"noSuchInput":      {1, "none.log", []string{"--limit", "10/m", "--by", "ip", sampleLog, "none.log"}},
+		"decisionsAreIn":   {2, "is an input", []string{"--limit", "10/m", "--by", "ip", "--decisions", sampleLog, sampleLog}},
+		"decisionsNoPath":  {1, "decisions:", []string{"--limit", "10/m", "--by", "ip", "--decisions", filepath.Join(folder, "no", "file"), sampleLog}},
+		"allUnreadable":    {1, "not one line could be read", []string{"--limit", "10/m", "--by", "ip", wrongRules}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runIn(t, "", append([]string{"replay"}, c.args...)...)
@@ -125,10 +135,13 @@ var (
 	fileBlock    = regexp.MustCompile("(?s)`([a-z.]+)`:\n\n```(?:yaml|json)\n(.*?)```")
 )
 
-// Every command in the document prints what the document shows, in a folder with the
-// files of the document.
-func TestReplayDocumentHolds(t *testing.T) {
-	text, err := os.ReadFile("../../docs/replay.md")
+func TestReplayDocumentHolds(t *testing.T) { wantDocumentHolds(t, "../../docs/replay.md", 5, 4) }
+
+// wantDocumentHolds checks that every command in a document prints what the document
+// shows, in a folder with the files of the document.
+func wantDocumentHolds(t *testing.T, path string, commands, documented int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +160,7 @@ func TestReplayDocumentHolds(t *testing.T) {
 		}
 	}
 	blocks := consoleBlock.FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 4 || len(files) < 3 {
+	if len(blocks) < commands || len(files) < documented {
 		t.Fatalf("found %d commands and %d files in the document", len(blocks), len(files))
 	}
 	for _, m := range blocks {

@@ -254,13 +254,19 @@ func parseShare(flag, text string) (float64, error) {
 	if text == off {
 		return 0, nil
 	}
+	share, ok := shareOf(text)
+	if !ok {
+		return 0, usagef("%s: %.40q is not a share (write it as 5%% or 0.05, or off)", flag, text)
+	}
+	return share, nil
+}
+
+// shareOf parses a share above 0 and at most 1, such as 5% or 0.05.
+func shareOf(text string) (share float64, ok bool) {
 	number, percent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if percent {
 		share /= 100
 	}
-	if err != nil || !(share > 0 && share <= 1) {
-		return 0, usagef("%s: %.40q is not a share (write it as 5%% or 0.05, or off)", flag, text)
-	}
-	return share, nil
+	return share, err == nil && share > 0 && share <= 1
 }

@@ -105,6 +105,13 @@ func (t *logTally) add(l *logLine, rules bool) bool {
 	return true
 }
 
+// weighsOnly reports whether there are decision logs, and all are samples of requests.
+func (t *logTally) weighsOnly() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lines > 0 && t.share == 0
+}
+
 func (t *logTally) weighLocked(l *logLine) {
 	w := t.rules[l.rule]
 	if w == nil {

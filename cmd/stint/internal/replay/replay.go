@@ -83,18 +83,12 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 
 func (o *Options) check() error {
 	switch {
-	case o.Reorder < 0:
-		return fmt.Errorf("reorder: %v is below 0 (use 0 to keep the order of each input)", o.Reorder)
-	case !o.Since.IsZero() && !o.Until.IsZero() && !o.Since.Before(o.Until):
-		return fmt.Errorf("replay: since %v is not before until %v", o.Since, o.Until)
 	case o.Rules != nil && (o.Limit.Valid() || o.By != ""):
 		return errors.New("replay: rules and a limit are both given (choose one)")
 	case o.Rules == nil && !o.Limit.Valid():
 		return errors.New("replay: neither rules nor a limit are given")
-	case o.Rules == nil && o.By == "":
-		return errors.New("replay: the limit needs an attribute to count by, such as ip or key")
 	}
-	return nil
+	return o.checkReading()
 }
 
 func checkInputs(inputs []Input) error {

@@ -1,0 +1,79 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// KeyedEvent is an event as a limit counts it.
+type KeyedEvent struct {
+	Time int64 // in microseconds since the Unix epoch
+	Key  string
+	Cost int64 // below 0 for a refund
+	At   int64 // of a refund: when the cost was taken; 0: unknown
+}
+
+// Reading says what was read of the inputs.
+type Reading struct {
+	Events int64 `json:"events"`
+	Keys   int64 `json:"keys"` // number of distinct keys
+
+	// FirstUS and LastUS are the least and the greatest time of an event, in
+	// microseconds since the Unix epoch.
+	FirstUS int64 `json:"first_us"`
+	LastUS  int64 `json:"last_us"`
+
+	Outside int64 `json:"outside"` // events before Since or not before Until
+	Missing int64 `json:"missing"` // events without the attribute to count by
+
+	Unreadable      int64     `json:"unreadable"`
+	UnreadableLines []BadLine `json:"unreadable_lines"`
+}
+
+// ReadKeys calls each with every event, in the order in which a replay of a limit
+// by options.By decides them. Changes of the limit in events have no effect. The
+// key is valid after the call. ReadKeys ends early when ctx is done or each
+// returns an error.
+func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error, inputs ...Input) (Reading, error) {
+	if err := errors.Join(options.checkReading(), checkInputs(inputs)); err != nil {
+		return Reading{}, err
+	}
+	options.By = rule.AttributeName(options.By)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	log := newLogTally()
+	r := startReader(ctx, &options, log, inputs)
+	keys, reading := newKeySet(), Reading{}
+	err := r.each(ctx, func(_ context.Context, p *pending) error {
+		if reading.Events == 0 {
+			reading.FirstUS, reading.LastUS = p.t, p.t
+		}
+		reading.Events++
+		reading.FirstUS, reading.LastUS = min(reading.FirstUS, p.t), max(reading.LastUS, p.t)
+		keys.add(p.text)
+		return each(KeyedEvent{p.t, p.text, p.cost, p.at})
+	})
+	reading.Keys = int64(keys.count)
+	reading.Outside, reading.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
+	reading.Unreadable, reading.UnreadableLines = r.merger.bad.count, append([]BadLine{}, r.merger.bad.first...)
+	if log.weighsOnly() && reading.Events == 0 {
+		err = errors.Join(err, errors.New("the decision log is a sample of requests, so limits cannot be tried on it (log with --decision-log-sample 1%:caller)"))
+	}
+	return reading, errors.Join(err, r.inputErrors(reading.Events))
+}
+
+// checkReading checks the options that say what is read.
+func (o *Options) checkReading() error {
+	switch {
+	case o.Reorder < 0:
+		return fmt.Errorf("reorder: %v is below 0 (use 0 to keep the order of each input)", o.Reorder)
+	case !o.Since.IsZero() && !o.Until.IsZero() && !o.Since.Before(o.Until):
+		return fmt.Errorf("since: %v is not before until %v", o.Since, o.Until)
+	case o.Rules == nil && o.By == "":
+		return errors.New("by: is missing (name the attribute to count by, such as ip or key)")
+	}
+	return nil
+}

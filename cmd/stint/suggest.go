@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint/cmd/stint/internal/limitsearch"
+)
+
+// suggestFlags are the flags of stint suggest.
+type suggestFlags struct {
+	inputFlags
+
+	by, denyBelow string
+	json          bool
+}
+
+func newSuggestCommand() *cobra.Command {
+	var f suggestFlags
+	c := &cobra.Command{
+		Use:   "suggest --by ATTR [--deny-below SHARE] INPUT…",
+		Short: "Find the least limits that would have denied little of recorded traffic",
+		Long: `Find the least limits that deny less than a share of the requests in a recording,
+and less than the same share of their callers: for windows of a second, a minute, an
+hour and a day, and for token buckets of many rates. The answers are exact: a replay
+of one unit less denies too much.
+
+` + inputsHelp + `
+
+ATTR is the attribute to count by: ip, user, header:user-agent, or any member of a
+JSON line, such as key.`,
+		Example: `  stint suggest --by ip --deny-below 1% access.log
+  stint suggest --by api_key --deny-below 0.1% --json events.jsonl.gz`,
+		Args: arguments(1, noMaximum, "at least one input", "access.log, or - for standard input"),
+		RunE: f.run,
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that limits count by")
+	flags.StringVar(&f.denyBelow, "deny-below", "1%", "the `SHARE` of requests and of callers to deny less of, such as 1% or 0.01")
+	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
+	f.define(c)
+	return c
+}
+
+func (f *suggestFlags) run(cmd *cobra.Command, args []string) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	inputs, err := openInputs(args, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer inputs.close()
+	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
+	options.Replay.Progress = progress.show
+	report, err := limitsearch.Find(cmd.Context(), options, inputs.named...)
+	progress.clear()
+	if wrong := unknownBy(err); wrong != nil {
+		return wrong
+	}
+	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
+	if !f.json {
+		return errors.Join(err, report.WriteText(cmd.OutOrStdout()))
+	}
+	text := json.NewEncoder(cmd.OutOrStdout())
+	text.SetIndent("", "  ")
+	return errors.Join(err, text.Encode(report))
+}
+
+// options checks the flags and converts them.
+func (f *suggestFlags) options() (o limitsearch.Options, err error) {
+	if err = f.set(&o.Replay); err != nil {
+		return o, err
+	}
+	if f.by == "" {
+		return o, usagef("--by: is missing (name the attribute to count by, such as --by ip or --by key)")
+	}
+	o.Replay.By = f.by
+	share, ok := shareOf(f.denyBelow)
+	if !ok {
+		return o, usagef("--deny-below: %.40q is not a share (write it as 1%% or 0.01: above 0 and at most 100%%)", f.denyBelow)
+	}
+	o.DenyBelow = share
+	return o, nil
+}
