@@ -13,6 +13,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -27,6 +28,7 @@ var flagValues = map[string][]cobra.Completion{
 	"log-format":        {"text", "json"},
 	"log-level":         {"debug", "info", "warn", "error"},
 	"envoy-consistency": {stint.Strict.String(), stint.Leased.String(), stint.Partitioned.String()},
+	"retries":           replay.RetryNames(),
 	"path-encoding":     {"decode", "keep", "reject"},
 	"store-clock":       {clockOfStore, clockOfNode},
 }

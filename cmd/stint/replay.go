@@ -18,7 +18,8 @@ type replayFlags struct {
 
 	rules, limit, by         string
 	store, storePasswordFile string
-	decisions, sweepText     string
+	decisions                string
+	sweepText, retries       string
 	json                     bool
 }
 
@@ -49,6 +50,7 @@ as key.`,
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
+	flags.StringVar(&f.retries, "retries", "none", "`WHAT` clients do after a denial: none, polite (they wait as told) or hammer (they come again every 100 ms), up to ten times")
 	flags.StringVar(&f.sweepText, "sweep", "", "compare limits that differ in a number, in one pass: `NUMBER=FIRST..LAST:STEP`, such as limit=5..100:5")
 	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
 	f.define(c)
@@ -94,6 +96,9 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) {
 	if err = f.set(&o); err != nil {
 		return o, err
+	}
+	if o.Retries, err = replay.ParseRetries(f.retries); err != nil {
+		return o, usagef("--%w", err)
 	}
 	switch {
 	case (f.rules == "") == (f.limit == ""):

@@ -62,6 +62,8 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"sweepDescends":    {2, `"limit=10..5" is not a sweep`, []string{"--sweep", "limit=10..5", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepTooLong":     {2, `has 96 values (use at most 32: a greater step, such as :4)`, []string{"--sweep", "limit=5..100", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepNotCompiled": {2, `--sweep: queue=1: `, []string{"--sweep", "queue=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongRetries":     {2, `--retries: "rude" is not known (use one of none, polite, hammer)`, []string{"--retries", "rude", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepOfRetries":   {2, "--sweep: varies --limit in memory, so it cannot be used beside --retries", []string{"--retries", "polite", "--sweep", "limit=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"negativeReorder":  {2, "--reorder: -1s is below 0", []string{"--reorder", "-1s", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"inputIsAFolder":   {2, "is a folder", []string{"--limit", "10/m", "--by", "ip", folder}},
 		"noSuchInput":      {1, "none.log", []string{"--limit", "10/m", "--by", "ip", sampleLog, "none.log"}},

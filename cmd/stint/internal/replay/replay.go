@@ -36,6 +36,10 @@ type Options struct {
 	// microseconds.
 	Reorder time.Duration
 
+	// Retries is what clients do after a denial. Their retries are events beside
+	// those recorded. The zero value is nothing.
+	Retries Retries
+
 	// Store returns the store that decides. now is the clock of the
 	// traffic. Nil means a memory store that evicts nothing.
 	Store func(now func() time.Time) stint.Store
@@ -72,7 +76,7 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 	if err != nil {
 		return Summary{}, err
 	}
-	if err = r.each(ctx, r.decide); err == nil {
+	if err = r.decideAll(ctx); err == nil {
 		err = r.flush()
 	}
 	if ctx.Err() != nil {
@@ -110,7 +114,8 @@ type replay struct {
 	log       *logTally
 	callers   map[uint64]*callerCount // of decision logs
 	decisions decisionWriter
-	now       int64 // time of the current event
+	retrier   *retrier // nil: denied clients do nothing
+	now       int64    // time of the current event
 	result    result
 	counts    Summary
 }
@@ -140,6 +145,17 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 
 func memoryStore(now func() time.Time) stint.Store {
 	return stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true})
+}
+
+func (r *replay) decideAll(ctx context.Context) error {
+	if r.options.Retries == NoRetries {
+		return r.each(ctx, r.decide)
+	}
+	r.retrier = newRetrier(r, r.options.Retries)
+	if err := r.each(ctx, r.retrier.decide); err != nil {
+		return err
+	}
+	return r.retrier.finish(ctx)
 }
 
 func (r *replay) decide(ctx context.Context, p *pending) error {

@@ -36,7 +36,8 @@ type Summary struct {
 	PerRule       []RuleCount `json:"per_rule"`        // in file order
 	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // at most 10; credentials are shortened
 
-	DecisionLog *LogSummary `json:"decision_log,omitempty"` // nil if no input is one
+	DecisionLog *LogSummary   `json:"decision_log,omitempty"` // nil if no input is one
+	Retries     *RetrySummary `json:"retries,omitempty"`      // nil without retries
 }
 
 // count counts one decided event.
@@ -85,6 +86,7 @@ func (r *replay) summary() Summary {
 	s.PerRule = append([]RuleCount{}, r.decider.perRule()...)
 	s.TopKeysDenied = r.keys.top()
 	s.DecisionLog = r.logSummary()
+	s.Retries = r.retrier.summary()
 	return s
 }
 
@@ -104,6 +106,7 @@ func (s *Summary) WriteTable(out io.Writer) error {
 		fmt.Fprintf(w, "missing\t%d\n", s.Missing)
 	}
 	s.DecisionLog.write(w)
+	s.Retries.write(w)
 	s.writeRules(w)
 	s.writeKeys(w)
 	return w.Flush()
