@@ -72,7 +72,7 @@ func replayBoth(ctx context.Context, o options, out io.Writer, b *bars, rules, r
 	if err != nil {
 		return err
 	}
-	keys, err := replayOne(ctx, o, "--limit", "10/m", "--by", "key", recording)
+	keys, err := replayOne(ctx, o, "--limit", "10/m", "--by", "key", "--reorder", "0", recording) // no events wait beside the keys
 	if err != nil {
 		return err
 	}

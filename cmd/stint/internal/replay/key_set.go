@@ -42,8 +42,10 @@ const (
 func newKeySet() *keySet { return &keySet{seed: maphash.MakeSeed()} }
 
 // add adds a key.
-func (s *keySet) add(key string) {
-	hash := maphash.String(s.seed, key)
+func (s *keySet) add(key string) { s.addHash(maphash.String(s.seed, key)) }
+
+// addHash adds the key with this hash.
+func (s *keySet) addHash(hash uint64) {
 	if s.parts[hash>>(64-partBits)].add(max(1, hash&placeMask)) {
 		s.count++
 	}

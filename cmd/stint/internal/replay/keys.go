@@ -10,12 +10,12 @@ import (
 // keyTally counts distinct keys and the denials of each key. It keeps the text
 // of denied keys.
 type keyTally struct {
-	seen   *keySet
+	seen   *keyCounter
 	denied map[string]*KeyCount
 }
 
 func newKeyTally() *keyTally {
-	return &keyTally{seen: newKeySet(), denied: map[string]*KeyCount{}}
+	return &keyTally{seen: newKeyCounter(), denied: map[string]*KeyCount{}}
 }
 
 // see counts a key if it is new.

@@ -166,8 +166,8 @@ func TestKeyTallyCountsEachOnce(t *testing.T) {
 		for i := range 3 * keys {
 			k.see(strconv.Itoa(i % keys))
 		}
-		if k.seen.count != keys {
-			t.Errorf("counted %d keys, want %d", k.seen.count, keys)
+		if k.seen.total() != keys {
+			t.Errorf("counted %d keys, want %d", k.seen.total(), keys)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (r *replay) countCaller(caller uint64, allowed bool) {
 
 func (r *replay) summary() Summary {
 	s := r.counts
-	s.Keys = int64(r.keys.seen.count)
+	s.Keys = int64(r.keys.seen.total())
 	if s.Events > 0 {
 		s.ShareDenied = float64(s.Denied) / float64(s.Events)
 	}

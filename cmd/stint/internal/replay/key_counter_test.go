@@ -1,0 +1,20 @@
+package replay
+
+import (
+	"strconv"
+	"testing"
+)
+
+func TestKeyCounterCountsAsASet(t *testing.T) {
+	c := newKeyCounter()
+	for round, keys := range []int{0, 1, counterBatch - 1, counterBatch, 20 * counterBatch, 50_000} {
+		for range 2 {
+			for i := range keys {
+				c.add(strconv.Itoa(i))
+			}
+		}
+		if want := []int{0, 1, counterBatch - 1, counterBatch, 20 * counterBatch, 20 * counterBatch}[round]; c.total() != want {
+			t.Fatalf("%d keys, want %d", c.total(), want)
+		}
+	}
+}
