@@ -13,7 +13,6 @@ package decisionlog
 import (
 	"cmp"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -27,9 +26,10 @@ import (
 type Options struct {
 	Sink   Sink   // where lines go; required
 	Sample Sample // of the allowed decisions
-	// Rate bounds the lines of denied and degraded decisions a second. Half of it is divided
-	// equally among the rules, so that an attack on one rule hides no other; the other half is
-	// for any rule. A rule has at least one line a second. 0 or less: [DefaultRate].
+	// Rate bounds the lines of denied and degraded decisions a second, of all rules together.
+	// Half of it is divided equally among the rules, so that an attack on one rule hides no
+	// other; the other half is for any rule. Of more rules than that half has lines, each has
+	// one line in turn. 0 or less: [DefaultRate].
 	Rate   int
 	Key    Key              // of the hashes of identities; the zero Key: a random one
 	Now    func() time.Time // nil: time.Now
@@ -85,8 +85,7 @@ type Log struct {
 	reopen  atomic.Bool   // the sink is to open its file again
 	wake    chan struct{} // holds a value when the writer is to look at once
 	takes   *share        // of limits that callers bring
-	own     atomic.Int64  // lines a second that each rule has for itself
-	common  window        // lines of all rules beyond their own shares
+	rates   rates
 	missed  atomic.Uint64 // decisions dropped since the last line
 
 	mu struct {
@@ -107,7 +106,7 @@ type source struct {
 
 // share is what one rule may write, and what was dropped of it.
 type share struct {
-	window  window
+	own     window // of its own lines
 	dropped [len(reasons)]atomic.Uint64
 }
 
@@ -127,18 +126,14 @@ func New(o Options) *Log {
 	}
 	l := &Log{options: o, wake: make(chan struct{}, 1), takes: &share{}}
 	l.mu.shares = map[string]*share{Takes: l.takes}
-	l.divide(0)
+	l.rates.divide(l.options.Rate, len(l.mu.shares))
 	return l
 }
-
-// divide divides half of the rate among the rules, the lists and takes.
-func (l *Log) divide(rules int) { l.own.Store(int64(max(1, l.options.Rate/2/(rules+2)))) }
 
 // Rules returns the recorder of a rule set. The counts of rules that the set does not have are
 // forgotten.
 func (l *Log) Rules(set *rule.Set) *Recorder {
 	r := &Recorder{log: l, patterns: set.KeyPatterns(), shares: map[*rule.Rule]*share{}, names: hashedNames(set)}
-	l.divide(len(set.Rules()))
 	known := map[string]*share{Takes: l.takes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,6 +150,7 @@ func (l *Log) Rules(set *rule.Set) *Recorder {
 		r.shares[one] = of(one.ID)
 	}
 	l.mu.shares = known
+	l.rates.divide(l.options.Rate, len(known))
 	return r
 }
 
@@ -183,32 +179,6 @@ func (l *Log) Dropped() []Drop {
 		return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Reason, b.Reason))
 	})
 	return list
-}
-
-// window counts lines within a second. The upper half of the number is the second.
-type window struct{ packed atomic.Uint64 }
-
-// take counts a line if there are fewer than most in this second.
-func (w *window) take(second uint32, most int64) bool {
-	for {
-		old := w.packed.Load()
-		n := int64(old & math.MaxUint32)
-		if uint32(old>>32) != second {
-			n = 0
-		}
-		if n >= most {
-			return false
-		}
-		if w.packed.CompareAndSwap(old, uint64(second)<<32|uint64(n+1)) {
-			return true
-		}
-	}
-}
-
-// admits reports whether a denied or degraded decision may be logged now.
-func (l *Log) admits(s *share, now time.Time) bool {
-	second := uint32(now.Unix())
-	return s.window.take(second, l.own.Load()) || l.common.take(second, int64(l.options.Rate)-int64(l.options.Rate)/2)
 }
 
 // drop counts a decision that is not in the log.

@@ -90,7 +90,7 @@ func (l *Log) chosen(c *choice, caller func() string) bool {
 // admit reports whether a chosen decision is within the rate, and counts it if it is not.
 func (l *Log) admit(c *choice, of *share) bool {
 	c.now = l.options.Now()
-	if c.notable && !l.admits(of, c.now) {
+	if c.notable && !l.rates.admits(of, c.now) {
 		l.drop(of, true, ByRate)
 		return false
 	}
