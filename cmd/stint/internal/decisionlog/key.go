@@ -17,8 +17,8 @@ import (
 // Key is the key of the hashes of identities. Nodes with the same key write the same hashes,
 // and sample the same callers. Make it with [ReadKey], [NewKey] or [KeyOf].
 type Key struct {
-	macs   *sync.Pool        // of hash.Hash; nil: the zero Key
-	sample [sha256.Size]byte // the key of draws
+	macs   *sync.Pool // of hash.Hash; nil: the zero Key
+	sample sipKey     // of draws
 }
 
 // leastKey is the shortest text of a key file, in bytes.
@@ -57,7 +57,8 @@ func NewKey() Key {
 // KeyOf returns the key with the given text.
 func KeyOf(text []byte) Key {
 	k := Key{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, text) }}}
-	k.sample = k.sum("sample of callers")
+	seed := k.sum("sample of callers")
+	k.sample = sipKey{binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:16])}
 	return k
 }
 
@@ -75,16 +76,11 @@ func (k *Key) sum(text string) (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(mac.Sum(sum[:0]))
 }
 
-// draw returns a number that is random without the key, and always the same for a caller.
-// Every request of a sample by caller draws, and HMAC would take 5 % of a check. So draw is
-// SHA-256 over a secret of fixed length and the text. Unlike HMAC, such a hash can be extended
-// by an attacker who knows it. That does no harm here, because the program shows only whether a
-// caller is in the sample, never the number.
-func (k *Key) draw(text string) uint64 {
-	var room [256]byte
-	sum := sha256.Sum256(append(append(room[:0], k.sample[:]...), text...))
-	return binary.BigEndian.Uint64(sum[:8])
-}
+// draw returns a number that is random without the key, and always the same for a caller. Every
+// request of a sample by caller draws, and HMAC would take a twentieth of a check. So draw is
+// SipHash, under a key that is derived from this one: a caller who does not know the key can
+// choose no text that is in the sample.
+func (k *Key) draw(text string) uint64 { return k.sample.sum(text) }
 
 // address returns an address in place of one of a caller: a unique local address (RFC 4193)
 // whose /64 network is 56 bits of the hash. Rules count an IPv6 address by its /64 network,
