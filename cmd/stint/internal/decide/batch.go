@@ -8,6 +8,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/storekit"
 )
@@ -36,7 +37,7 @@ type Batch struct {
 	parts   int     // number of parts of the groups
 	errs    []error // by part of the groups; nil if none failed
 	failure error   // the first error of an answer that should be logged
-	trace   string
+	span    w3ctrace.Ref
 }
 
 // item is one check or take. It has no pointers, so that End need not clear it.
@@ -236,7 +237,7 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 	if len(b.groups) > 0 {
 		b.errs, b.err = storekit.PartErrors(b.call(ctx), b.parts)
 	}
-	report := Report{Took: time.Since(started), Trace: b.trace}
+	report := Report{Took: time.Since(started), Span: b.span}
 	for i := range b.items {
 		switch it := &b.items[i]; it.kind {
 		case invalidItem:
@@ -255,7 +256,7 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 				decisions := part(b.decisions, it.decisions)
 				d := combine(claims, decisions, &b.combined)
 				report.count(d, claims)
-				b.decider.taken(claims, d)
+				b.decider.taken(claims, d, b.span)
 				if last := len(claims) - 1; claims[last].Limit.Rule() == emergency.Rule {
 					report.addEmergency(&decisions[last], d.Allowed)
 				}
@@ -279,8 +280,8 @@ func (b *Batch) call(ctx context.Context) (err error) {
 // takeError returns why a take has no decision.
 func (b *Batch) takeError(it *item) error { return errorOfPart(b.err, b.errs, int(it.parts.from)) }
 
-// SetTrace sets the id of the trace that the request belongs to, for its report.
-func (b *Batch) SetTrace(id string) { b.trace = id }
+// SetSpan sets the span of the request, for its report.
+func (b *Batch) SetSpan(span w3ctrace.Ref) { b.span = span }
 
 // Reject reports that the whole request, a take or not, is the caller's mistake. It is for
 // requests that are not decided.
@@ -352,7 +353,7 @@ func (b *Batch) answerCheck(it *item) error {
 		return err
 	}
 	a, cost := plan.Request()
-	b.rules.Count(a, cost, o)
+	b.rules.Count(a, cost, o, b.span)
 	b.answer = Answer{Decision: &o.Decision, Unavailable: o.Unavailable(), Outcome: o}
 	if o.List != rule.ListNone || o.Binding < 0 {
 		b.combined = stint.Decision{Allowed: o.Allowed()}
@@ -384,5 +385,5 @@ func (b *Batch) End() {
 	clear(b.groups)
 	b.items, b.plans, b.invalid = b.items[:0], b.plans[:0], b.invalid[:0]
 	b.claims, b.groups, b.decisions = b.claims[:0], b.groups[:0], b.decisions[:0]
-	b.err, b.parts, b.errs, b.failure, b.trace = nil, 0, nil, nil, ""
+	b.err, b.parts, b.errs, b.failure, b.span = nil, 0, nil, nil, ""
 }

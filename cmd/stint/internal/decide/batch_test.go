@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -18,9 +19,9 @@ type counting struct {
 	outcomes int
 }
 
-func (c *counting) RuleSet() *rule.Set                              { return c.set }
-func (c *counting) Read(a rule.Attributes) (rule.Attributes, error) { return a, nil }
-func (c *counting) Count(rule.Attributes, int64, *rule.Outcome)     { c.outcomes++ }
+func (c *counting) RuleSet() *rule.Set                                        { return c.set }
+func (c *counting) Read(a rule.Attributes) (rule.Attributes, error)           { return a, nil }
+func (c *counting) Count(rule.Attributes, int64, *rule.Outcome, w3ctrace.Ref) { c.outcomes++ }
 
 // calls is a store that counts calls, and fails them if err is not nil.
 type calls struct {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/storekit"
 )
@@ -31,9 +32,9 @@ type Options struct {
 	Rules func() Rules
 	// Observe, if not nil, receives one report of each call to the store.
 	Observe func(Report)
-	// Taken, if not nil, is called with the claims of each take that has a decision, and their
-	// combined decision. It must not keep them.
-	Taken func([]stint.Claim, *stint.Decision)
+	// Taken, if not nil, is called with the claims of each take that has a decision, their
+	// combined decision, and the span of the request. It must not keep them.
+	Taken func([]stint.Claim, *stint.Decision, w3ctrace.Ref)
 	// Emergency returns the emergency whose limit joins every take, or nil without one.
 	// Nil: there is never one. Checks have its limit from their rules.
 	Emergency func() *emergency.InForce
@@ -46,8 +47,8 @@ type Rules interface {
 	// Read returns the attributes of a check with those that its caller sends in another
 	// form, such as the claims of a token. The error makes the check invalid.
 	Read(given rule.Attributes) (rule.Attributes, error)
-	// Count receives every outcome, with the attributes and the cost of its request.
-	Count(a rule.Attributes, cost int64, o *rule.Outcome)
+	// Count receives every outcome, with the attributes, the cost and the span of its request.
+	Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref)
 }
 
 // Report says what one call to the store decided. The outcomes of checks go to
@@ -56,7 +57,7 @@ type Report struct {
 	Took   time.Duration // from the start of the request to its decisions
 	Checks int           // valid checks
 	Takes  int           // valid takes
-	Trace  string        // the id of the request's trace; empty without one
+	Span   w3ctrace.Ref  // of the request; empty if its trace is not sampled
 
 	// Decisions on takes. A take whose group failed has none. A degraded decision counts
 	// only as degraded, under the failure policy that decided. A denied take whose limits
@@ -158,10 +159,11 @@ func New(o Options) *Decider {
 // and reports the decisions of the enforced groups. Surfaces use it that have claims already
 // and too many for a [Batch] to be cheap: those of another Stint, and those of RESP's
 // pipelines. errs has the error of each part of the groups, or is nil if none failed. If err
-// is not nil, nothing was decided. The reported duration begins at started.
-func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []stint.Group, out []stint.Decision) (errs []error, err error) {
+// is not nil, nothing was decided. The reported duration begins at started. span is that of the
+// request.
+func (d *Decider) TakeGroups(ctx context.Context, started time.Time, span w3ctrace.Ref, groups []stint.Group, out []stint.Decision) (errs []error, err error) {
 	_, parts := stint.Sizes(groups)
-	report := Report{Takes: parts}
+	report := Report{Takes: parts, Span: span}
 	if e := d.options.Emergency(); e == nil {
 		err = d.takeGroups(ctx, groups, out)
 	} else {
@@ -180,7 +182,7 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 		case len(own) > 0:
 			decision := combine(g.Claims, own, &combined)
 			report.count(decision, g.Claims)
-			d.taken(g.Claims, decision)
+			d.taken(g.Claims, decision, span)
 		}
 		claims, parts := stint.Sizes(groups[i : i+1])
 		out, part = out[claims:], part+parts
@@ -191,10 +193,10 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []st
 
 // taken reports a take. It copies the decision, because what an unknown function gets is on
 // the heap, and most servers have none.
-func (d *Decider) taken(claims []stint.Claim, decision *stint.Decision) {
+func (d *Decider) taken(claims []stint.Claim, decision *stint.Decision, span w3ctrace.Ref) {
 	if d.options.Taken != nil {
 		c := *decision
-		d.options.Taken(claims, &c)
+		d.options.Taken(claims, &c, span)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestManyGroupsWithIDsAreSeveralCalls(t *testing.T) {
 	groups[150].Once.ID = "" // which fails this group alone
 	claims, _ := stint.Sizes(groups)
 	out := make([]stint.Decision, claims)
-	errs, err := d.TakeGroups(t.Context(), time.Now(), groups, out)
+	errs, err := d.TakeGroups(t.Context(), time.Now(), "", groups, out)
 	if err != nil || fmt.Sprint(store.sizes) != "[74 64 62]" {
 		t.Fatalf("%v, calls of %v groups", err, store.sizes)
 	}

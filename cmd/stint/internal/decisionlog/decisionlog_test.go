@@ -78,7 +78,7 @@ func (f *fixture) decide(a rule.Map) bool {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.Record(a, 1, &o)
+	f.Record(a, 1, &o, "")
 	return o.Allowed()
 }
 
@@ -161,7 +161,7 @@ func TestAllowedRequestsAreSampled(t *testing.T) {
 	o := rule.Outcome{Decision: stint.Decision{Allowed: true}, Binding: -1}
 	const n, share = 1_000_000, 0.01
 	for range n {
-		f.Record(rule.Map{"api_key": "k", "path": "/x"}, 1, &o)
+		f.Record(rule.Map{"api_key": "k", "path": "/x"}, 1, &o, "")
 	}
 	lines := f.end()
 	if mean, deviation := n*share, math.Sqrt(n*share*(1-share)); math.Abs(float64(len(lines))-mean) > 4*deviation {
@@ -186,9 +186,9 @@ func TestCallersAreSampledWhole(t *testing.T) {
 		for i := range 2000 {
 			a := rule.Map{"api_key": fmt.Sprint("key-", i)}
 			for range 3 {
-				f.Record(a, 1, &o)
+				f.Record(a, 1, &o, "")
 			}
-			f.Record(a, 1, &denial)
+			f.Record(a, 1, &denial, "")
 		}
 		for _, line := range f.end() {
 			if line["sampled"] != (counts[line["id"].(string)] > 0 || line["allowed"] == true) {
@@ -229,7 +229,7 @@ func TestDenialsAreWrittenOrCounted(t *testing.T) {
 		attack.Go(func() {
 			for range 5000 {
 				o := rule.Outcome{Binding: 0, Hits: []rule.Hit{{Rule: f.set.Rules()[0]}}}
-				f.Record(rule.Map{"api_key": "x"}, 1, &o)
+				f.Record(rule.Map{"api_key": "x"}, 1, &o, "")
 			}
 		})
 	}
@@ -295,13 +295,13 @@ func TestASlowSinkLosesCountedLines(t *testing.T) {
 	o := rule.Outcome{Decision: stint.Decision{Allowed: true}, Binding: -1}
 	const n = 20_000
 	for range n {
-		f.Record(a, 1, &o)
+		f.Record(a, 1, &o, "")
 	}
 	if size := len(f.log.mu.lines); size > maxBuffer {
 		t.Errorf("%d bytes wait", size)
 	}
 	denial := rule.Outcome{Binding: 0, Hits: []rule.Hit{{Rule: f.set.Rules()[0]}}}
-	f.Record(a, 1, &denial)
+	f.Record(a, 1, &denial, "")
 	lines := f.end()
 	if f.dropped("", OfAllowed) == 0 || len(lines)+int(f.dropped("", OfAllowed)) != n+1 {
 		t.Errorf("%d written and %d dropped of %d", len(lines), f.dropped("", OfAllowed), n+1)
@@ -361,14 +361,15 @@ func TestTakesAreLoggedWithoutTheNamesThatCallersChoose(t *testing.T) {
 	for _, cost := range []int64{1, 0, -1, stint.Forget} {
 		claims[0].Cost = cost
 		for _, allowed := range []bool{true, false} {
-			f.log.RecordTake(claims, &stint.Decision{Allowed: allowed, Limit: 1, At: 5, RetryAfter: time.Second})
+			f.log.RecordTake(claims, &stint.Decision{Allowed: allowed, Limit: 1, At: 5, RetryAfter: time.Second}, "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331")
 		}
 	}
 	lines := f.end()
 	if len(lines) != 1 {
 		t.Fatalf("%d lines, want that of the denial: %v", len(lines), lines)
 	}
-	for name, want := range map[string]any{"t_us": 5.0, "key": "cust…", "rule": Takes, "allowed": false, "limit": 1.0, "retry_after_us": 1e6, "sample_rate": 1.0} {
+	for name, want := range map[string]any{"t_us": 5.0, "key": "cust…", "rule": Takes, "allowed": false, "limit": 1.0, "retry_after_us": 1e6, "sample_rate": 1.0,
+		"trace_id": "0af7651916cd43dd8448eb211c80319c", "span_id": "b7ad6b7169203331"} {
 		if lines[0][name] != want {
 			t.Errorf("%s is %v, want %v", name, lines[0][name], want)
 		}
@@ -397,7 +398,7 @@ func BenchmarkRecord(b *testing.B) {
 			o := rule.Outcome{Decision: stint.Decision{Allowed: true}, Binding: 0, Hits: []rule.Hit{{Rule: f.set.Rules()[0], Decision: stint.Decision{Allowed: true}}}}
 			b.ReportAllocs()
 			for b.Loop() {
-				f.Record(a, 1, &o)
+				f.Record(a, 1, &o, "")
 				f.log.mu.lines, f.log.mu.of = f.log.mu.lines[:0], f.log.mu.of[:0]
 			}
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -48,12 +49,12 @@ func hashedNames(set *rule.Set) (names []string) {
 }
 
 // Record logs a decision on a request, or leaves it out. A cost of 0 only looks, and is
-// never logged.
-func (r *Recorder) Record(a rule.Attributes, cost int64, o *rule.Outcome) {
+// never logged. span is that of the request.
+func (r *Recorder) Record(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref) {
 	if cost == 0 && o.List != rule.ListDeny {
 		return
 	}
-	c := choice{notable: !o.Allowed() || degraded(o)}
+	c := choice{notable: !o.Allowed() || degraded(o), span: span}
 	if !r.log.chosen(&c, func() string { return caller(a) }) {
 		return
 	}
@@ -71,6 +72,7 @@ func (r *Recorder) Record(a rule.Attributes, cost int64, o *rule.Outcome) {
 type choice struct {
 	notable bool // denied or degraded
 	sampled bool // the caller is in the sample
+	span    w3ctrace.Ref
 	now     time.Time
 }
 
@@ -97,10 +99,15 @@ func (l *Log) admit(c *choice, of *share) bool {
 	return true
 }
 
-// appendSample appends how many decisions the line stands for. Lines of a sample that keeps
+// appendSample appends the span of the request and how many decisions the line stands for. Lines of a sample that keeps
 // callers whole say whether the caller is in it, because only these lines are all that the
 // caller did: a replay needs them.
 func (l *Log) appendSample(b []byte, c *choice) []byte {
+	if c.span != "" {
+		b = append(append(b, `,"trace_id":"`...), c.span.TraceID()...)
+		b = append(append(b, `","span_id":"`...), c.span.SpanID()...)
+		b = append(b, '"')
+	}
 	s, rate := l.options.Sample, 1.0
 	if !c.notable {
 		rate = s.Share
@@ -168,7 +175,7 @@ func (r *Recorder) shareOf(o *rule.Outcome) *share {
 // memberNames are the members of a line. An attribute of such a name is left out.
 var memberNames = []string{
 	"t_us", "t", "key", "id", "api_key", "ip", "method", "path", "host", "tier", "cost", "at_us", "rule", "limit_name", "allowed", "limit", "remaining",
-	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before",
+	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before", "trace_id", "span_id",
 }
 
 // appendLine appends the line of a decision without its closing brace.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
 // Takes is the rule of decisions on limits that callers bring, in lines and counts. No rule can
@@ -13,13 +14,13 @@ const Takes = "(take)"
 
 // RecordTake logs a decision on limits that the caller brings, or leaves it out: the combined
 // decision of the claims of one take. Peeks, refunds and resets are never logged. The line has
-// no name of a limit, because the caller chooses it.
-func (l *Log) RecordTake(claims []stint.Claim, d *stint.Decision) {
+// no name of a limit, because the caller chooses it. span is that of the request.
+func (l *Log) RecordTake(claims []stint.Claim, d *stint.Decision, span w3ctrace.Ref) {
 	if claims[0].Cost <= 0 || claims[0].Cost == stint.Forget {
 		return
 	}
 	key := claims[0].Key
-	c := choice{notable: !d.Allowed || d.Degraded}
+	c := choice{notable: !d.Allowed || d.Degraded, span: span}
 	if !l.chosen(&c, func() string { return key }) || !l.admit(&c, l.takes) {
 		return
 	}

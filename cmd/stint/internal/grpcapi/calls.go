@@ -10,6 +10,8 @@ import (
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -39,12 +41,9 @@ func (r *round) release() {
 	}
 }
 
-// traceOf returns the id of the sampled trace that a call belongs to, or "".
-func traceOf(ctx context.Context) string {
-	if parent := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(parent) == 1 {
-		return decide.TraceID(parent[0])
-	}
-	return ""
+// spanOf returns the span of a call.
+func spanOf(ctx context.Context) w3ctrace.Ref {
+	return tracing.RefOf(ctx, metadata.ValueFromIncomingContext(ctx, "traceparent"))
 }
 
 // Check decides the request that the message describes, by the rules.
@@ -57,7 +56,7 @@ func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.
 	if err := r.addCheck(m); err != nil {
 		return nil, s.rejected(ctx, err)
 	}
-	r.SetTrace(traceOf(ctx))
+	r.SetSpan(spanOf(ctx))
 	r.Decide(ctx, time.Now())
 	a, err := r.Answer(0)
 	if err != nil {
@@ -222,7 +221,7 @@ func (s *Service) takeOne(ctx context.Context, t *take, wrong error) (*stintv1.D
 	if wrong != nil {
 		return nil, nil, s.rejected(ctx, wrong)
 	}
-	r.SetTrace(traceOf(ctx))
+	r.SetSpan(spanOf(ctx))
 	r.Decide(ctx, time.Now())
 	a, err := r.Answer(0)
 	if err != nil {

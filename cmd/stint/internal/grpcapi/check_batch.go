@@ -24,7 +24,7 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 			r.Fail(err)
 		}
 	}
-	r.SetTrace(traceOf(ctx))
+	r.SetSpan(spanOf(ctx))
 	r.Decide(ctx, time.Now())
 	response := r.checkBatchResponse()
 	s.log(ctx, r.Failure())

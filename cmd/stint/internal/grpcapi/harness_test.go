@@ -15,6 +15,7 @@ import (
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -30,9 +31,9 @@ type fixed struct {
 	counted atomic.Int64
 }
 
-func (f *fixed) RuleSet() *rule.Set                              { return f.set }
-func (f *fixed) Read(a rule.Attributes) (rule.Attributes, error) { return a, nil }
-func (f *fixed) Count(rule.Attributes, int64, *rule.Outcome)     { f.counted.Add(1) }
+func (f *fixed) RuleSet() *rule.Set                                        { return f.set }
+func (f *fixed) Read(a rule.Attributes) (rule.Attributes, error)           { return a, nil }
+func (f *fixed) Count(rule.Attributes, int64, *rule.Outcome, w3ctrace.Ref) { f.counted.Add(1) }
 
 // running is a service on its own socket, with a client.
 type running struct {

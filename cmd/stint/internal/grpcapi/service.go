@@ -21,6 +21,7 @@ import (
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	// WriteTimeout bounds how long a client of a stream may take to read an
 	// answer. 0 means 5 s.
 	WriteTimeout time.Duration
+
+	// Traced records the messages of streams. Nil records none.
+	Traced *tracing.Listener
 
 	// Failed, if not nil, receives the error of each failed decision, except the
 	// caller's own mistakes and calls that the caller has given up.

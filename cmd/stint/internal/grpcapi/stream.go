@@ -10,10 +10,12 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 )
 
 // Bounds of the unanswered requests of one stream: their number and their bytes.
@@ -32,6 +34,7 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 	}
 	p := &pipe{
 		service: s, stream: stream,
+		parents: metadata.ValueFromIncomingContext(stream.Context(), "traceparent"),
 		waiting: make(chan waits, maxWaiting),
 		room:    semaphore.NewWeighted(maxWaitingBytes),
 		ended:   make(chan error, 3),
@@ -47,6 +50,7 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 type pipe struct {
 	service *Service
 	stream  stintv1.LimiterService_StreamServer
+	parents []string            // the trace context of the stream
 	waiting chan waits          // closed after the last request
 	room    *semaphore.Weighted // maxWaitingBytes minus the unanswered bytes
 	ended   chan error          // one place for each of read, answer and cutOff
@@ -153,7 +157,11 @@ func (p *pipe) round(first waits) error {
 		size += w.size
 	}
 	defer p.room.Release(size)
-	ctx := p.stream.Context()
+	ctx, span := p.service.options.Traced.Messages(p.stream.Context(), stintv1.LimiterService_Stream_FullMethodName)
+	if span != nil {
+		defer func() { span.End() }() // deferred by itself, it would record the text of a panic
+	}
+	r.SetSpan(tracing.RefOf(ctx, p.parents))
 	r.Decide(ctx, time.Now())
 	response := r.streamResponse()
 	p.service.log(ctx, r.Failure())

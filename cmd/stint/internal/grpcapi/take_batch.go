@@ -20,7 +20,7 @@ func (s *Service) TakeBatch(ctx context.Context, m *stintv1.TakeBatchRequest) (*
 	if err := b.read(s, m); err != nil {
 		return nil, s.rejected(ctx, err)
 	}
-	errs, err := s.options.Decider.TakeGroups(ctx, time.Now(), b.groups, b.out)
+	errs, err := s.options.Decider.TakeGroups(ctx, time.Now(), spanOf(ctx), b.groups, b.out)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}

@@ -30,7 +30,8 @@ import (
 type Options struct {
 	Decider *decide.Decider // decides /v1/check, /v1/take and the like
 	Auth    *ForwardAuth
-	// Envoy is Envoy's rate limit service, for /json.
+	// Envoy is Envoy's rate limit service, for /json. Its context has the span of the request:
+	// see [w3ctrace.FromContext].
 	Envoy func(context.Context, *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error)
 	// Token is the bearer token that every deciding endpoint requires; nil requires none.
 	Token *secret.Text

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
 // work is one request to an endpoint that decides, with all its buffers. It is pooled, so
@@ -90,9 +92,7 @@ func (k *work) readRequest(w http.ResponseWriter, r *http.Request, read func(*wo
 	if err = k.readKey(r.Header); err != nil {
 		return arrived, err
 	}
-	if parent := r.Header["Traceparent"]; len(parent) == 1 {
-		k.SetTrace(decide.TraceID(parent[0]))
-	}
+	k.SetSpan(tracing.RefOf(r.Context(), r.Header[w3ctrace.Parent]))
 	arrived = time.Now()
 	return arrived, read(k)
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/internal/suggest"
 )
 
@@ -30,7 +32,7 @@ func (a *API) envoyJSON(w http.ResponseWriter, r *http.Request) {
 		a.errors.write(w, r, badRequest("body: is not a rate limit request: %s", withNearest(text, &request)))
 		return
 	}
-	response, err := a.options.Envoy(r.Context(), &request)
+	response, err := a.options.Envoy(w3ctrace.WithRef(r.Context(), tracing.RefOf(r.Context(), r.Header[w3ctrace.Parent])), &request)
 	if err != nil {
 		a.errors.write(w, r, fromStatus(err))
 		return

@@ -12,7 +12,7 @@ import (
 // ObserveDecisions records one call to the store: the durations of its checks and takes,
 // each of which took the time of all, and the decisions on limits that callers sent.
 func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
-	trace := r.Trace // one exemplar is enough
+	trace := r.Span.TraceID() // one exemplar is enough
 	for range r.Checks {
 		observe(m.checks[check], r.Took, trace)
 		trace = ""

@@ -67,7 +67,7 @@ func (c *conn) decide() {
 		return
 	}
 	w.n = 0
-	errs, err := o.Decider.TakeGroups(c.server.base, w.started, w.groups[:n], w.decisions[:n])
+	errs, err := o.Decider.TakeGroups(c.server.base, w.started, "", w.groups[:n], w.decisions[:n])
 	var failure error
 	for i := range w.decisions[:n] {
 		if errs != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
 // lastWrite bounds the wait for the last lines of the decision log when the server ends. A
@@ -35,7 +36,7 @@ func (s *Server) runDecisionLog(ctx context.Context) (wait func()) {
 
 // taken returns what logs decisions on limits that callers bring; nil if no decisions are
 // logged.
-func (s *Server) taken() func([]stint.Claim, *stint.Decision) {
+func (s *Server) taken() func([]stint.Claim, *stint.Decision, w3ctrace.Ref) {
 	if s.config.DecisionLog == nil {
 		return nil
 	}

@@ -6,12 +6,15 @@ import (
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
 // EnvoyHeaders are the names of the headers that report the limit, the remaining
@@ -65,11 +68,12 @@ func (s *Server) envoyFollowing() <-chan struct{} {
 	return s.envoy.Watching()
 }
 
-// shouldRateLimit decides a request from Envoy, over gRPC or JSON.
+// shouldRateLimit decides a request from Envoy, over gRPC or JSON. ctx has the span of the
+// request: see [w3ctrace.FromContext].
 func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
 	started := time.Now()
 	response, err := s.decideEnvoy(ctx, request)
-	s.metrics.ObserveCheck(metrics.Envoy, time.Since(started), "")
+	s.metrics.ObserveCheck(metrics.Envoy, time.Since(started), w3ctrace.FromContext(ctx).TraceID())
 	s.metrics.RequestEnded(metrics.Envoy, envoyEnding(response, err), 1)
 	return response, err
 }
@@ -119,5 +123,6 @@ func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.
 	if err := e.server.admitEnvoy(ctx); err != nil {
 		return nil, err
 	}
-	return e.server.shouldRateLimit(ctx, request)
+	span := tracing.RefOf(ctx, metadata.ValueFromIncomingContext(ctx, "traceparent"))
+	return e.server.shouldRateLimit(w3ctrace.WithRef(ctx, span), request)
 }

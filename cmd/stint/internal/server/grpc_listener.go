@@ -24,6 +24,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 )
 
 // ratelimitService is the service name that Envoy's users pass to the health service.
@@ -39,7 +40,8 @@ type grpcListener struct {
 }
 
 func (s *Server) newGRPCListener() *grpcListener {
-	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer(), s.newNative(), s.config.StreamTimeout}
+	traced := s.config.Tracer.Listener()
+	g := &grpcListener{grpc.NewServer(s.grpcOptions(traced)...), health.NewServer(), s.newNative(traced), s.config.StreamTimeout}
 	for _, service := range []string{"", ratelimitService} {
 		g.health.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
@@ -51,12 +53,13 @@ func (s *Server) newGRPCListener() *grpcListener {
 	return g
 }
 
-func (s *Server) newNative() *grpcapi.Service {
+func (s *Server) newNative(traced *tracing.Listener) *grpcapi.Service {
 	return grpcapi.New(grpcapi.Options{
 		Decider:      s.newDecider(metrics.GRPC, metrics.GRPC),
 		Token:        s.httpToken,
 		Private:      s.grpcTLS.asksClients() || httpapi.Loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,
+		Traced:       traced,
 		Failed:       s.logNoDecision,
 		Refused:      s.grpcRefused,
 	})
@@ -66,10 +69,10 @@ func (s *Server) newNative() *grpcapi.Service {
 const maxStreams = 1000
 
 // grpcOptions bound the resources that one client can use.
-func (s *Server) grpcOptions() []grpc.ServerOption {
+func (s *Server) grpcOptions(traced *tracing.Listener) []grpc.ServerOption {
 	messages := slowclient.NewMessages(s.config.BodyTimeout, s.config.IdleTimeout)
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.unary(messages.Unary)...),
+		grpc.ChainUnaryInterceptor(s.unary(traced, messages.Unary)...),
 		grpc.ChainStreamInterceptor(s.recoverStream, messages.Stream),
 		grpc.InTapHandle(messages.Begin),
 		grpc.ForceServerCodecV2(newEnvoyCodec()),
@@ -90,8 +93,8 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 }
 
 // unary returns the interceptors of unary calls, the outermost first.
-func (s *Server) unary(messages grpc.UnaryServerInterceptor) []grpc.UnaryServerInterceptor {
-	if traced := s.config.Tracer.Listener(); traced != nil {
+func (s *Server) unary(traced *tracing.Listener, messages grpc.UnaryServerInterceptor) []grpc.UnaryServerInterceptor {
+	if traced != nil {
 		return []grpc.UnaryServerInterceptor{s.recoverUnary, traced.Unary, messages}
 	}
 	return []grpc.UnaryServerInterceptor{s.recoverUnary, messages}

@@ -16,6 +16,8 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
+	"github.com/stintdev/stint/cmd/stint/internal/tracing"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/httplimit"
 )
 
@@ -207,19 +209,16 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 	d.rules.warnRequests(v)
 	answer, err := v.surfaces[d.surface].decider.Decide(ctx, r)
 	markEmergency(v.emergency, &answer)
-	d.rules.metrics.ObserveCheck(d.surface, time.Since(started), traceOf(r.Header))
+	d.rules.metrics.ObserveCheck(d.surface, time.Since(started), spanOf(ctx, r.Header).TraceID())
 	if err != nil {
 		d.rules.metrics.RequestEnded(d.surface, decide.EndingOfError(err), 1)
 	}
 	return answer, err
 }
 
-// traceOf returns the id of the sampled trace that a request belongs to, or "".
-func traceOf(h http.Header) string {
-	if parent := h["Traceparent"]; len(parent) == 1 {
-		return decide.TraceID(parent[0])
-	}
-	return ""
+// spanOf returns the span of a request.
+func spanOf(ctx context.Context, h http.Header) w3ctrace.Ref {
+	return tracing.RefOf(ctx, h[w3ctrace.Parent])
 }
 
 // newDecider returns a decider by the rules in force, whose checks and takes are measured

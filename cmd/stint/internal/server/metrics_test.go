@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/stintdev/stint"
@@ -93,34 +96,85 @@ rules:
 // text of theirs.
 func TestExemplarsAreTheTraceIDsOfSampledRequests(t *testing.T) {
 	const sampled, other = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80319c"
-	s := run(t, Config{GRPC: "127.0.0.1:0"})
-	client := stintv1.NewLimiterServiceClient(dialGRPC(t, s))
-	for _, parent := range []string{"00-" + sampled + "-b7ad6b7169203331-01", "00-" + other + "-b7ad6b7169203331-00", `sk_live_planted`} {
-		s.do(http.MethodPost, "http", "/v1/take", `{"key":"k","limit":"9/h"}`, []string{"Traceparent", parent})
-		s.get("http", "/v1/auth/", "X-Api-Key", "k", "Traceparent", parent)
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
-		if _, err := client.Check(ctx, &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}); err != nil {
-			t.Fatal(err)
+	for name, c := range tracedCalls() {
+		t.Run(name, func(t *testing.T) {
+			s, _ := runEnvoy(t, Config{})
+			for _, parent := range []string{"00-" + sampled + "-b7ad6b7169203331-01", "00-" + other + "-b7ad6b7169203331-00", `sk_live_planted`} {
+				c.call(t, s, parent)
+			}
+			got := s.get("admin", "/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
+			if !strings.HasPrefix(got.header.Get("Content-Type"), "application/openmetrics-text") || !strings.HasSuffix(got.body, "# EOF\n") {
+				t.Fatalf("%s: %.200s", got.header.Get("Content-Type"), got.body)
+			}
+			found := false
+			for line := range strings.Lines(got.body) {
+				found = found || strings.HasPrefix(line, `stint_check_duration_seconds_bucket{surface="`+c.surface+`"`) && strings.Contains(line, `# {trace_id="`+sampled+`"}`)
+			}
+			if !found {
+				t.Error("no exemplar")
+			}
+			if strings.Contains(got.body, other) || strings.Contains(got.body, "planted") {
+				t.Error("it shows a trace that is not sampled, or a text that is no trace id")
+			}
+			if plain := s.get("admin", "/metrics"); strings.Contains(plain.body, sampled) {
+				t.Error("an exemplar in the text format")
+			}
+		})
+	}
+}
+
+// tracedCall sends a request with a trace context, to a surface as the metrics name it.
+type tracedCall struct {
+	surface string
+	call    func(t *testing.T, s *running, parent string)
+}
+
+// tracedCalls are the calls of every surface whose requests have a trace context.
+func tracedCalls() map[string]tracedCall {
+	posted := func(path, body string) func(*testing.T, *running, string) {
+		return func(_ *testing.T, s *running, parent string) {
+			s.do(http.MethodPost, "http", path, body, []string{"Traceparent", parent})
 		}
 	}
-	got := s.get("admin", "/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
-	if !strings.HasPrefix(got.header.Get("Content-Type"), "application/openmetrics-text") || !strings.HasSuffix(got.body, "# EOF\n") {
-		t.Fatalf("%s: %.200s", got.header.Get("Content-Type"), got.body)
-	}
-	for _, surface := range []string{"take", "auth", "grpc"} {
-		found := false
-		for line := range strings.Lines(got.body) {
-			found = found || strings.HasPrefix(line, `stint_check_duration_seconds_bucket{surface="`+surface+`"`) && strings.Contains(line, `# {trace_id="`+sampled+`"}`)
-		}
-		if !found {
-			t.Errorf("no exemplar of %s", surface)
+	overGRPC := func(call func(ctx context.Context, conn *grpc.ClientConn) error) func(*testing.T, *running, string) {
+		return func(t *testing.T, s *running, parent string) {
+			t.Helper()
+			if err := call(metadata.AppendToOutgoingContext(patient(t), "traceparent", parent), dialGRPC(t, s)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if strings.Contains(got.body, other) || strings.Contains(got.body, "planted") {
-		t.Error("it shows a trace that is not sampled, or a text that is no trace id")
-	}
-	if plain := s.get("admin", "/metrics"); strings.Contains(plain.body, sampled) {
-		t.Error("an exemplar in the text format")
+	return map[string]tracedCall{
+		"check":     {"check", posted("/v1/check", `{"attributes":{"api_key":"k"}}`)},
+		"take":      {"take", posted("/v1/take", `{"key":"k","limit":"9/h"}`)},
+		"envoyJSON": {"envoy", posted("/json", `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"k"}]}]}`)},
+		"forward auth": {"auth", func(_ *testing.T, s *running, parent string) {
+			s.get("http", "/v1/auth/", "X-Api-Key", "k", "Traceparent", parent)
+		}},
+		"Check": {"grpc", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := stintv1.NewLimiterServiceClient(conn).Check(ctx, &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
+			return err
+		})},
+		"TakeBatch": {"grpc", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := stintv1.NewLimiterServiceClient(conn).TakeBatch(ctx, &stintv1.TakeBatchRequest{Keys: []string{"k"}, Limits: []*stintv1.Limit{{Limit: 9, WindowUs: 1_000_000}}})
+			return err
+		})},
+		"Stream": {"grpc", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
+			stream, err := stintv1.NewLimiterServiceClient(conn).Stream(ctx)
+			if err != nil {
+				return err
+			}
+			message := &stintv1.StreamRequest{Request: &stintv1.StreamRequest_Check{Check: &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}}}
+			if err := stream.Send(message); err != nil {
+				return err
+			}
+			_, err = stream.Recv()
+			return err
+		})},
+		"envoy": {"envoy", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := ratelimitpb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, ofUser("k", 1))
+			return err
+		})},
 	}
 }
 

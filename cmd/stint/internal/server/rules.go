@@ -24,6 +24,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
+	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 	"github.com/stintdev/stint/rule/rulelimit"
@@ -90,14 +91,14 @@ func (v *version) RuleSet() *rule.Set { return v.set }
 func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return v.reader.Read(given) }
 
 // Count implements [decide.Rules]. It counts an outcome, adds it to the sample, and logs it.
-func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome) {
+func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref) {
 	v.metrics.CheckDecided(v.surface, o)
 	v.metrics.CountOutcome(o, v.counters)
 	if v.sample != nil {
 		v.sample.Add(v.set.Attributes(), a, cost, o)
 	}
 	if v.recorder != nil {
-		v.recorder.Record(a, cost, o)
+		v.recorder.Record(a, cost, o, span)
 	}
 }
 
@@ -221,7 +222,9 @@ func (r *rules) newVersion(set *rule.Set) (*version, error) {
 		own := &v.surfaces[s]
 		own.decider, err = rulelimit.New(set, r.store, rulelimit.Options{
 			Identity: r.identity, PathEncoding: r.pathEncoding, AllowUnsupported: true,
-			Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) { own.Count(q, cost, o) },
+			Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) {
+				own.Count(q, cost, o, spanOf(q.Context(), q.Header))
+			},
 		})
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -16,16 +17,12 @@ import (
 // health is the prefix of the methods of the health service, which are not recorded.
 const health = "/grpc.health."
 
-// Unary is an interceptor that records unary calls. Streams are not recorded: each of their
-// messages is a request of its own, and has no trace context.
+// Unary is an interceptor that records unary calls.
 func (l *Listener) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if l == nil || strings.HasPrefix(info.FullMethod, health) {
 		return next(ctx, request)
 	}
-	fields, _ := metadata.FromIncomingContext(ctx)
-	ctx, span := l.begin(ctx, fields[strings.ToLower(w3ctrace.Parent)], fields[strings.ToLower(w3ctrace.State)], func() (string, []attribute.KeyValue) {
-		return strings.TrimPrefix(info.FullMethod, "/"), []attribute.KeyValue{attribute.String("rpc.system", "grpc")}
-	})
+	ctx, span := l.beginCall(ctx, info.FullMethod)
 	if span == nil {
 		return next(ctx, request)
 	}
@@ -40,6 +37,23 @@ func (l *Listener) Unary(ctx context.Context, request any, info *grpc.UnaryServe
 	answer, err := next(ctx, request)
 	code = status.Code(err)
 	return answer, err
+}
+
+// Messages begins the span of messages of a stream that are decided together. They have no
+// trace context of their own: that of the stream decides whether they are recorded, and they
+// are counted as one request. The caller ends the span, which is nil if they are not recorded.
+func (l *Listener) Messages(stream context.Context, method string) (context.Context, trace.Span) {
+	if l == nil {
+		return stream, nil
+	}
+	return l.beginCall(stream, method)
+}
+
+func (l *Listener) beginCall(ctx context.Context, method string) (context.Context, trace.Span) {
+	fields, _ := metadata.FromIncomingContext(ctx)
+	return l.begin(ctx, fields[strings.ToLower(w3ctrace.Parent)], fields[strings.ToLower(w3ctrace.State)], func() (string, []attribute.KeyValue) {
+		return strings.TrimPrefix(method, "/"), []attribute.KeyValue{attribute.String("rpc.system", "grpc")}
+	})
 }
 
 // isServerError reports whether a code is the fault of the server.

@@ -188,3 +188,14 @@ func Parent(span trace.Span) string {
 
 // fail marks a span as failed, with a word of a small set.
 func fail(span trace.Span, kind string) { span.SetStatus(codes.Error, kind) }
+
+// RefOf returns the span under which an operator finds a request: the one that the server
+// records, or else that of the caller if it is sampled. parents are the values of
+// [w3ctrace.Parent].
+func RefOf(ctx context.Context, parents []string) w3ctrace.Ref {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		c := span.SpanContext()
+		return w3ctrace.Context{TraceID: c.TraceID(), SpanID: c.SpanID()}.Ref()
+	}
+	return w3ctrace.SampledRef(parents)
+}

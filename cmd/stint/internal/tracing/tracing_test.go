@@ -11,6 +11,7 @@ import (
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/stintdev/stint"
 )
@@ -55,6 +56,30 @@ func TestSampling(t *testing.T) {
 				t.Errorf("recorded: %v", got)
 			}
 		})
+	}
+}
+
+// Messages of a stream are recorded in the trace of the stream, within the bound of the
+// listener.
+func TestMessagesOfAStreamAreRecorded(t *testing.T) {
+	tracer, spans := recorder(Options{Sampler: Sampler{Parent: true}, MaxRequests: 3})
+	l := tracer.Listener()
+	stream := metadata.NewIncomingContext(t.Context(), metadata.Pairs("traceparent", marked))
+	for range 5 {
+		if ctx, span := l.Messages(stream, "/stint.v1.LimiterService/Stream"); span != nil {
+			if got := RefOf(ctx, []string{marked}).SpanID(); got != span.SpanContext().SpanID().String() {
+				t.Errorf("the reference is to span %s", got)
+			}
+			span.End()
+		} else if got := RefOf(ctx, []string{marked}); string(got) != marked[3:52] {
+			t.Errorf("the reference is %s, want the span of the caller", got)
+		}
+	}
+	if n := len(spans.Ended()); n != 3 || spans.Ended()[0].Parent().TraceID().String() != marked[3:35] || spans.Ended()[0].Name() != "stint.v1.LimiterService/Stream" {
+		t.Errorf("%d spans", n)
+	}
+	if _, span := (*Listener)(nil).Messages(stream, ""); span != nil {
+		t.Error("a span without a tracer")
 	}
 }
 
