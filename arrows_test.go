@@ -89,7 +89,7 @@ var arrows = map[string]struct {
 	"api/…":                          {nil, "whoever speaks the protocol needs nothing else of ours"},
 	"cmd/stint/internal/w3ctrace":    {nil, "it reads what any caller sends"},
 	"cmd/stint/internal/tracing":     {[]string{".", "storekit", "cmd/stint/internal/w3ctrace"}, "it records what any surface does, and sends nothing"},
-	"cmd/stint/internal/otlpexport":  {[]string{"cmd/stint/internal/tracing"}, "it sends what others have counted and recorded"},
+	"cmd/stint/internal/otlpexport":  {[]string{"cmd/stint/internal/tracing", "cmd/stint/internal/w3ctrace"}, "it sends what others have counted and recorded"},
 	"cmd/stint/internal/statsd":      {nil, "it sends what others have counted"},
 	"cmd/stint/internal/gateway":     {[]string{"cmd/stint/internal/http1client", "resilience/…", "internal/hostname", "internal/secret", "internal/urlpath", "cmd/stint/internal/w3ctrace", "cmd/stint/internal/tracing"}, "it forwards requests; the code around it decides which ones, and what protects upstreams and clients is the packages of resilience"},
 	"cmd/stint/internal/gatewayfile": {[]string{"cmd/stint/internal/gateway", "resilience/breaker", "resilience/bulkhead", "cmd/stint/internal/yamlfile", "internal/secret"}, "it reads a file, and serves nothing"},

@@ -84,10 +84,11 @@ func serve(ctx context.Context, flags *serveFlags, stdout, logs io.Writer) error
 	if err := flags.openIdentity(ctx, &config, log); err != nil {
 		return err
 	}
-	if err := flags.openExporters(&config, log); err != nil {
+	export, err := flags.openExporters(&config, log)
+	if err != nil {
 		return err
 	}
-	if err := flags.decisionLog.open(&config, stdout, log); err != nil {
+	if err := flags.decisionLog.open(&config, stdout, export.Logs(), log); err != nil {
 		return err
 	}
 	closeStore, err := flags.openStore(&config, log)

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	commonotlp "go.opentelemetry.io/proto/otlp/common/v1"
+	logsotlp "go.opentelemetry.io/proto/otlp/logs/v1"
+	traceotlp "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 const oneAnHour = "rules: [{id: a, by: [api_key], limit: 1/h}]"
@@ -108,19 +114,20 @@ func TestBadDecisionLogSettingsAreRefused(t *testing.T) {
 	short := writeFile(t, filepath.Join(folder, "short"), "secret")
 	log := []string{"--decision-log", filepath.Join(folder, "log")}
 	for want, args := range map[string][]string{
-		"decision-log: open " + folder:                         {"--decision-log", folder},
-		"decision-log: otlp is not supported":                  {"--decision-log", "otlp"},
-		`decision-log-sample: "x" is not a share`:              append([]string{"--decision-log-sample", "x"}, log...),
-		`decision-log-sample: "1%:key" is not a known form`:    append([]string{"--decision-log-sample", "1%:key"}, log...),
-		"decision-log-sample: there is no decision log":        {"--decision-log-sample", "2%"},
-		"decision-log-rate: 0 is below 1":                      append([]string{"--decision-log-rate", "0"}, log...),
-		"decision-log-max-bytes: -1 is below 0":                append([]string{"--decision-log-max-bytes", "-1"}, log...),
-		"decision-log-max-age: -1s is below 0":                 append([]string{"--decision-log-max-age", "-1s"}, log...),
-		"decision-log-keep: -1 is below 0":                     append([]string{"--decision-log-keep", "-1"}, log...),
-		"key-hash-file: there is no decision log":              {"--key-hash-file", short},
-		"key-hash-file: " + short + ": has 6 bytes":            append([]string{"--key-hash-file", short}, log...),
-		"key-hash-file: stat " + filepath.Join(folder, "none"): append([]string{"--key-hash-file", filepath.Join(folder, "none")}, log...),
-		"key-hash-file: is given, and empty":                   append([]string{"--key-hash-file", ""}, log...),
+		"decision-log: open " + folder:                                               {"--decision-log", folder},
+		"decision-log: otlp has no address of a collector":                           {"--decision-log", "otlp"},
+		"--decision-log: \"" + filepath.Join(folder, "log") + "\" is the second one": append([]string{"--decision-log", "-"}, log...),
+		`decision-log-sample: "x" is not a share`:                                    append([]string{"--decision-log-sample", "x"}, log...),
+		`decision-log-sample: "1%:key" is not a known form`:                          append([]string{"--decision-log-sample", "1%:key"}, log...),
+		"decision-log-sample: there is no decision log":                              {"--decision-log-sample", "2%"},
+		"decision-log-rate: 0 is below 1":                                            append([]string{"--decision-log-rate", "0"}, log...),
+		"decision-log-max-bytes: -1 is below 0":                                      append([]string{"--decision-log-max-bytes", "-1"}, log...),
+		"decision-log-max-age: -1s is below 0":                                       append([]string{"--decision-log-max-age", "-1s"}, log...),
+		"decision-log-keep: -1 is below 0":                                           append([]string{"--decision-log-keep", "-1"}, log...),
+		"key-hash-file: there is no decision log":                                    {"--key-hash-file", short},
+		"key-hash-file: " + short + ": has 6 bytes":                                  append([]string{"--key-hash-file", short}, log...),
+		"key-hash-file: stat " + filepath.Join(folder, "none"):                       append([]string{"--key-hash-file", filepath.Join(folder, "none")}, log...),
+		"key-hash-file: is given, and empty":                                         append([]string{"--key-hash-file", ""}, log...),
 	} {
 		t.Run(want, func(t *testing.T) {
 			got := command(t, nil, append([]string{"serve"}, args...)...)
@@ -167,4 +174,83 @@ func TestADecisionLogIsReplayed(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", filepath.Base(file), s, want)
 		}
 	}
+}
+
+// The lines are log records with the same members as attributes, in the trace of the request.
+// What is sent and what is dropped are all decisions.
+func TestADecisionLogOverOTLP(t *testing.T) {
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), exportedRules)
+	for name, overGRPC := range map[string]bool{"grpc": true, "http": false} {
+		t.Run(name, func(t *testing.T) {
+			c, url := startCollector(t, overGRPC)
+			p := startServer(t, quick("OTEL_EXPORTER_OTLP_HEADERS=x-tenant=acme", "OTEL_SERVICE_NAME=limiter", "STINT_DECISION_LOG=otlp"),
+				"--otlp", url, "--rules", rules, "--decision-log-sample", "100%")
+			for range 3 {
+				checkWithTrace(t, p, callersParent)
+			}
+			checkWithTrace(t, p, strings.TrimSuffix(callersParent, "1")+"0") // denied, and not sampled
+			post(t, p, "/v1/take", `{"key":"`+plantedKey+`","limit":"1/h"}`)
+			span, _ := c.span(t, "POST /v1/check")
+			eventually(t, "the lines do not arrive", func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return len(c.logs) == 5
+			})
+			p.awaitMetric(`stint_decision_log_lines_total{decision="allowed"} 4`)
+			p.awaitMetric(`stint_decision_log_lines_total{decision="denied"} 1`)
+			wantRecords(t, c, span)
+			c.wantNoPlanted(t, p, plantedKey[:len("planted-")])
+			p.signal(syscall.SIGTERM)
+			if status := p.exit(); status != exitDone {
+				t.Errorf("status %d", status)
+			}
+		})
+	}
+}
+
+// wantRecords checks the records of three allowed checks in a trace, of a denied one, and of a
+// take.
+func wantRecords(t *testing.T, c *collector, span *traceotlp.Span) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	allowed, denied, take := c.logs[0], c.logs[3], c.logs[4]
+	for _, want := range []struct {
+		record   *logsotlp.LogRecord
+		severity logsotlp.SeverityNumber
+		body     string
+	}{
+		{allowed, logsotlp.SeverityNumber_SEVERITY_NUMBER_INFO, "allowed by orders/token_bucket:1h"},
+		{denied, logsotlp.SeverityNumber_SEVERITY_NUMBER_WARN, "denied by orders/token_bucket:1h"},
+		{take, logsotlp.SeverityNumber_SEVERITY_NUMBER_INFO, "allowed by (take)"},
+	} {
+		if r := want.record; r.GetSeverityNumber() != want.severity || r.GetBody().GetStringValue() != want.body || r.GetEventName() != "stint.decision" {
+			t.Errorf("%v", r)
+		}
+	}
+	if !bytes.Equal(allowed.GetTraceId(), span.GetTraceId()) || !slices.ContainsFunc(c.spans, func(s *traceotlp.Span) bool {
+		return s.GetName() == "POST /v1/check" && bytes.Equal(s.GetSpanId(), allowed.GetSpanId())
+	}) || len(denied.GetTraceId()) > 0 || len(denied.GetSpanId()) > 0 {
+		t.Error("the records are not in the traces of their requests")
+	}
+	got := textsOf(denied.GetAttributes())
+	for attribute, value := range map[string]string{
+		"rule": "orders", "limit_name": "token_bucket:1h", "allowed": "false", "degraded": "false", "limit": "3", "remaining": "0", "cost": "1", "sampled": "true",
+		"key": "planted…", "path": "/…",
+	} {
+		if got[attribute] != value {
+			t.Errorf("%s is %q, want %q", attribute, got[attribute], value)
+		}
+	}
+	for _, member := range []string{"t_us", "id", "api_key", "retry_after_us", "sample_rate", "limits"} {
+		if !slices.ContainsFunc(denied.GetAttributes(), func(a *commonotlp.KeyValue) bool { return a.GetKey() == member }) {
+			t.Errorf("the record has no attribute %s: %v", member, denied.GetAttributes())
+		}
+	}
+}
+
+// With the SDK disabled nothing is sent, and the server starts.
+func TestADecisionLogOverADisabledSDK(t *testing.T) {
+	p := startServer(t, []string{"OTEL_SDK_DISABLED=true"}, "--otlp", "http://127.0.0.1:1", "--decision-log", "otlp")
+	p.wait("decision log: nothing is logged, because OTEL_SDK_DISABLED is true")
 }

@@ -19,9 +19,11 @@ import (
 	"testing"
 	"time"
 
+	collectorlogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonotlp "go.opentelemetry.io/proto/otlp/common/v1"
+	logsotlp "go.opentelemetry.io/proto/otlp/logs/v1"
 	metricsotlp "go.opentelemetry.io/proto/otlp/metrics/v1"
 	traceotlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
@@ -47,6 +49,7 @@ type collector struct {
 
 	mu      sync.Mutex
 	spans   []*traceotlp.Span
+	logs    []*logsotlp.LogRecord
 	totals  map[string]string // the last value of each counter
 	headers map[string]bool   // values of the field x-tenant
 	raw     []byte            // all that was received
@@ -56,6 +59,18 @@ type metricsCollector struct {
 	collectormetrics.UnimplementedMetricsServiceServer
 
 	*collector
+}
+
+type logsCollector struct {
+	collectorlogs.UnimplementedLogsServiceServer
+
+	*collector
+}
+
+// Export implements the service of logs.
+func (c logsCollector) Export(ctx context.Context, r *collectorlogs.ExportLogsServiceRequest) (*collectorlogs.ExportLogsServiceResponse, error) {
+	c.receiveLogs(r, tenant(ctx))
+	return &collectorlogs.ExportLogsServiceResponse{}, nil
 }
 
 // Export implements the service of traces.
@@ -82,6 +97,17 @@ func (c *collector) receiveTraces(r *collectortrace.ExportTraceServiceRequest, t
 	for _, resource := range r.GetResourceSpans() {
 		for _, scope := range resource.GetScopeSpans() {
 			c.spans = append(c.spans, scope.GetSpans()...)
+		}
+	}
+}
+
+func (c *collector) receiveLogs(r *collectorlogs.ExportLogsServiceRequest, tenant string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(r, tenant)
+	for _, resource := range r.GetResourceLogs() {
+		for _, scope := range resource.GetScopeLogs() {
+			c.logs = append(c.logs, scope.GetLogRecords()...)
 		}
 	}
 }
@@ -187,6 +213,7 @@ func startCollector(t *testing.T, overGRPC bool) (*collector, string) {
 		s := grpc.NewServer()
 		collectortrace.RegisterTraceServiceServer(s, c)
 		collectormetrics.RegisterMetricsServiceServer(s, metricsCollector{collector: c})
+		collectorlogs.RegisterLogsServiceServer(s, logsCollector{collector: c})
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(s.Stop)
 		return c, "grpc://" + l.Addr().String()
@@ -203,6 +230,10 @@ func startCollector(t *testing.T, overGRPC bool) (*collector, string) {
 			request := &collectormetrics.ExportMetricsServiceRequest{}
 			err = proto.Unmarshal(body, request)
 			c.receiveMetrics(request, r.Header.Get("X-Tenant"))
+		case "/v1/logs":
+			request := &collectorlogs.ExportLogsServiceRequest{}
+			err = proto.Unmarshal(body, request)
+			c.receiveLogs(request, r.Header.Get("X-Tenant"))
 		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
@@ -306,6 +337,9 @@ func TestOTLP(t *testing.T) {
 			overNative(t, p)
 			native, _ := c.span(t, "stint.v1.LimiterService/Check")
 			wantParent(t, native, callersSpan)
+			overStream(t, p)
+			messages, _ := c.span(t, "stint.v1.LimiterService/Stream")
+			wantParent(t, messages, callersSpan)
 
 			checkWithTrace(t, p, strings.TrimSuffix(callersParent, "1")+"0") // denied, and not sampled
 			totals := totalsOf(t, p)
@@ -358,12 +392,39 @@ func overNative(t *testing.T, p *process) {
 	}
 }
 
+// overStream sends a check in a stream with a trace context.
+func overStream(t *testing.T, p *process) {
+	t.Helper()
+	conn, err := grpc.NewClient(p.addr("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := stintv1.NewLimiterServiceClient(conn).Stream(metadata.AppendToOutgoingContext(t.Context(), "traceparent", callersParent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := &stintv1.CheckRequest{Attributes: map[string]string{"api_key": plantedKey + "-4"}}
+	if err := stream.Send(&stintv1.StreamRequest{Request: &stintv1.StreamRequest_Check{Check: check}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wantNoKey fails if the planted key is in what was sent or logged.
 func (c *collector) wantNoKey(t *testing.T, p *process) {
 	t.Helper()
+	c.wantNoPlanted(t, p, "planted")
+}
+
+// wantNoPlanted fails if a part of the planted key is in what was sent or logged.
+func (c *collector) wantNoPlanted(t *testing.T, p *process, part string) {
+	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if strings.Contains(string(c.raw), "planted") || strings.Contains(strings.Join(p.logged(), "\n"), "planted") {
+	if strings.Contains(string(c.raw), part) || strings.Contains(strings.Join(p.logged(), "\n"), part) {
 		t.Error("a key was sent or logged")
 	}
 	if !c.headers["acme"] || len(c.headers) != 1 {
@@ -429,12 +490,18 @@ func TestDeadAndHangingCollectors(t *testing.T) { //nolint:tparallel // only its
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startServer(t, quick("OTEL_EXPORTER_OTLP_TIMEOUT=200", "OTEL_METRIC_EXPORT_TIMEOUT=200", "OTEL_BSP_EXPORT_TIMEOUT=200"), "--otlp", url)
+			p := startServer(t, quick("OTEL_EXPORTER_OTLP_TIMEOUT=200", "OTEL_METRIC_EXPORT_TIMEOUT=200", "OTEL_BSP_EXPORT_TIMEOUT=200", "OTEL_BLRP_EXPORT_TIMEOUT=200"), "--otlp", url, "--decision-log", "otlp", "--decision-log-sample", "100%")
 			for range 300 {
 				checkWithTrace(t, p, callersParent)
 			}
 			p.wait("does not take metrics")
 			p.wait("does not take spans")
+			p.wait("does not take logs")
+			eventually(t, "lost lines are not counted", func() bool {
+				return slices.ContainsFunc(slices.Collect(maps.Keys(totalsOf(t, p))), func(series string) bool {
+					return strings.HasPrefix(series, "stint_decision_log_dropped_total") && totalsOf(t, p)[series] != "0"
+				})
+			})
 			eventually(t, "undelivered spans are not counted", func() bool {
 				n, _ := strconv.Atoi(totalsOf(t, p)[`stint_traces_dropped_total{reason="undelivered"}`])
 				return n > 0
@@ -446,7 +513,7 @@ func TestDeadAndHangingCollectors(t *testing.T) { //nolint:tparallel // only its
 				t.Errorf("status %d after %v", status, time.Since(began))
 			}
 			log := strings.Join(p.logged(), "\n")
-			for _, what := range []string{"does not take metrics", "does not take spans"} {
+			for _, what := range []string{"does not take metrics", "does not take spans", "does not take logs"} {
 				if n := strings.Count(log, what); n != 1 {
 					t.Errorf("%d lines with %q", n, what)
 				}
@@ -523,6 +590,13 @@ func TestBadExportSettingsAreRefused(t *testing.T) {
 		"attributes":              {[]string{"OTEL_RESOURCE_ATTRIBUTES=x"}, []string{"--otlp", "http://h"}, "OTEL_RESOURCE_ATTRIBUTES: "},
 		"sampler":                 {[]string{"OTEL_TRACES_SAMPLER=xray"}, []string{"--otlp", "http://h"}, "OTEL_TRACES_SAMPLER: "},
 		"share of the sampler":    {[]string{"OTEL_TRACES_SAMPLER_ARG=2"}, []string{"--otlp", "http://h"}, "OTEL_TRACES_SAMPLER_ARG: "},
+		"timeout of logs":         {[]string{"OTEL_BLRP_EXPORT_TIMEOUT=0"}, []string{"--otlp", "http://h"}, "OTEL_BLRP_EXPORT_TIMEOUT: "},
+		"headers of logs":         {[]string{"OTEL_EXPORTER_OTLP_LOGS_HEADERS=secret"}, []string{"--otlp", "http://h"}, "OTEL_EXPORTER_OTLP_LOGS_HEADERS: "},
+		"endpoint of logs":        {[]string{"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=ftp://h"}, nil, "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: "},
+		"exporter of logs":        {[]string{"OTEL_LOGS_EXPORTER=console"}, []string{"--otlp", "http://h"}, "OTEL_LOGS_EXPORTER: "},
+		"no logs are exported":    {[]string{"OTEL_LOGS_EXPORTER=none"}, []string{"--otlp", "http://h", "--decision-log", "otlp"}, "decision-log: otlp sends logs, and OTEL_LOGS_EXPORTER is none"},
+		"logs without a target":   {nil, []string{"--decision-log", "otlp"}, "decision-log: otlp has no address of a collector"},
+		"logs without theirs":     {[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://h"}, []string{"--decision-log", "otlp"}, "decision-log: otlp has no address of a collector"},
 		"exporter":                {[]string{"OTEL_METRICS_EXPORTER=console"}, []string{"--otlp", "http://h"}, "OTEL_METRICS_EXPORTER: "},
 		"disabled, and otlp bad":  {[]string{"OTEL_SDK_DISABLED=true"}, []string{"--otlp", "h"}, "otlp: "},
 		"statsd without a port":   {nil, []string{"--statsd", "localhost"}, "statsd: "},

@@ -116,7 +116,7 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 func (f *serveFlags) defineOperation(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of log lines: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of log lines: debug, info, warn or error")
-	flags.StringVar(&f.otlp, "otlp", "", "`URL` of an OpenTelemetry collector to send metrics and traces to: http://host:4318 or grpc://host:4317, or with https or grpcs; the variables OTEL_* apply")
+	flags.StringVar(&f.otlp, "otlp", "", "`URL` of an OpenTelemetry collector to send metrics, traces and --decision-log otlp to: http://host:4318 or grpc://host:4317, or with https or grpcs; the variables OTEL_* apply")
 	flags.StringVar(&f.statsd, "statsd", "", "`ADDR` of StatsD to send metrics to every 10 s: host:port, udp://host:port or unix:///path, with ?tags=none for one without DogStatsD's tags")
 	flags.Int64Var(&f.hotKeyRate, "hot-key-rate", defaultHotKeyRate, "report a key with this number of requests a second to this node, and apply hot_key of penalties to it; 0 watches for none")
 	flags.StringVar(&f.nearLimit, "near-limit", "20%", "count requests that leave less than this `SHARE` of a limit as near it, in the metrics; or off")

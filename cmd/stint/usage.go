@@ -73,6 +73,9 @@ func noArguments(c *cobra.Command, args []string) error {
 func wrongFlag(c *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := invalid.GetFlag()
+		if problem, ok := errors.AsType[usageError](invalid.Unwrap()); ok {
+			return usagef("--%s: %w", f.Name, problem)
+		}
 		return usagef("--%s: %q is not a valid %s", f.Name, invalid.GetValue(), kindOf(f))
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

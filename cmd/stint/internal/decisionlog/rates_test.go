@@ -52,7 +52,12 @@ func TestARuleThatHasWaitedIsNext(t *testing.T) {
 			r.admits(&attacked, at(second))
 		}
 	}
-	if !r.admits(&quiet, at(3)) || !r.admits(&quiet, at(3)) || r.admits(&attacked, at(3)) {
-		t.Error("the quiet rule has not had the reserved line and the common one")
+	for _, line := range []string{"reserved", "common"} {
+		if !r.admits(&quiet, at(3)) {
+			t.Errorf("the quiet rule has not had the %s line", line)
+		}
+	}
+	if r.admits(&attacked, at(3)) {
+		t.Error("the rate is exceeded")
 	}
 }

@@ -1,14 +1,14 @@
-// Package otlpexport sends metrics and spans to a collector of OpenTelemetry, by OTLP over
-// gRPC or HTTP.
+// Package otlpexport sends metrics, spans and the decision log to a collector of
+// OpenTelemetry, by OTLP over gRPC or HTTP.
 //
 // [Open] reads the flag and the standard variables of the environment. [Export.Tracer]
-// records spans, and [Export.Run] sends the metrics of a registry, at an interval, and what
-// is left at the end.
+// records spans, [Export.Logs] sends lines of the decision log, and [Export.Run] sends the
+// metrics of a registry, at an interval, and what is left at the end.
 //
 // No request waits for the collector. Metrics are totals, so one that arrives late has lost
 // nothing. Spans wait in a queue of fixed length; those that find it full, or that the
-// collector refuses, are dropped and counted. A collector that fails is logged once, until
-// it works again.
+// collector refuses, are dropped and counted. Lines wait in the buffer of the decision log. A
+// collector that fails is logged once for each of these, until it works again.
 package otlpexport
 
 import (
@@ -49,27 +49,40 @@ type Export struct {
 	provider *trace.TracerProvider
 	queue    *queue
 	tracer   *tracing.Tracer // nil: no spans
+	logs     *Logs           // nil: no logs
 	resource *resource.Resource
 	log      *slog.Logger
+}
+
+// Options configures an [Export].
+type Options struct {
+	URL         string // of --otlp; empty: that of the environment
+	Version     string // of the program
+	DecisionLog bool   // logs are sent, too
+	Logger      *slog.Logger
 }
 
 // Open prepares the export to the URL of --otlp, or to that of the standard variables of
 // the environment. It returns nil if neither names a collector, or if OTEL_SDK_DISABLED is
 // true. It connects to nothing. An error names the flag or the variable that is wrong.
-func Open(url, version string, log *slog.Logger) (*Export, error) {
-	s, err := readSettings(url, os.Getenv)
+func Open(o Options) (*Export, error) {
+	s, err := readSettings(o.URL, o.DecisionLog, os.Getenv)
 	if s == nil || err != nil {
 		return nil, err
 	}
+	log := o.Logger
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Debug("OpenTelemetry", "error", short(err)) }))
 	e := &Export{log: log}
-	if e.resource, err = describe(version); err != nil {
+	if e.resource, err = describe(o.Version); err != nil {
 		return nil, err
 	}
 	if err := e.openTraces(s.targets[traces], s.sampler); err != nil {
 		return nil, err
 	}
 	if e.metrics, err = openMetrics(s.targets[metrics]); err != nil {
+		return nil, err
+	}
+	if e.logs, err = openLogs(s.targets[logs], s.logTimeout, e.resource); err != nil {
 		return nil, err
 	}
 	var signals []string
@@ -134,6 +147,14 @@ func (e *Export) Tracer() *tracing.Tracer {
 		return nil
 	}
 	return e.tracer
+}
+
+// Logs returns the sink of the decision log, or nil if logs are not exported.
+func (e *Export) Logs() *Logs {
+	if e == nil {
+		return nil
+	}
+	return e.logs
 }
 
 // DroppedSpans returns how many spans were recorded and not delivered.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -18,7 +19,10 @@ import (
 const (
 	traces  = "TRACES"
 	metrics = "METRICS"
+	logs    = "LOGS"
 )
+
+var signals = [...]string{traces, metrics, logs}
 
 // The protocols of OTLP.
 const (
@@ -37,25 +41,34 @@ type target struct {
 type settings struct {
 	targets map[string]target // by signal
 	sampler tracing.Sampler
+	// logTimeout bounds one send of logs, with all its attempts.
+	logTimeout time.Duration
 }
 
 // readSettings reads the flag and the environment. It returns nil if nothing is to be
 // exported. The exporters read the headers, timeouts, certificates and compression
-// themselves, and ignore mistakes in them, so these are checked here.
-func readSettings(flag string, getenv func(string) string) (*settings, error) {
+// themselves, and ignore mistakes in them, so these are checked here. Logs are exported only
+// for the decision log.
+func readSettings(flag string, decisionLog bool, getenv func(string) string) (*settings, error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
 		_, err := checkURL("otlp", flag)
 		return nil, err
 	}
 	s := &settings{targets: map[string]target{}}
-	for _, signal := range []string{traces, metrics} {
+	for _, signal := range signals {
 		t, err := readTarget(signal, flag, getenv)
 		if err != nil {
 			return nil, err
 		}
-		if t.endpoint != "" {
+		if t.endpoint != "" && (signal != logs || decisionLog) {
 			s.targets[signal] = t
 		}
+	}
+	if decisionLog && s.targets[logs].endpoint == "" {
+		if name := exporterOf(logs); getenv(name) == "none" {
+			return nil, fmt.Errorf("decision-log: otlp sends logs, and %s is none (remove one of them)", name)
+		}
+		return nil, errors.New("decision-log: otlp has no address of a collector (give --otlp URL, such as http://host:4318; a file of this name is ./otlp)")
 	}
 	if len(s.targets) == 0 {
 		return nil, nil //nolint:nilnil // nothing is to be exported
@@ -65,15 +78,29 @@ func readSettings(flag string, getenv func(string) string) (*settings, error) {
 			return nil, err
 		}
 	}
+	s.logTimeout = defaultLogTimeout
+	if n, err := strconv.Atoi(getenv(logTimeout)); err == nil { // it has been checked
+		s.logTimeout = time.Duration(n) * time.Millisecond
+	}
 	var err error
 	s.sampler, err = readSampler(getenv)
 	return s, err
 }
 
+// logTimeout is the variable that bounds one send of logs. Its default is that of
+// OpenTelemetry.
+const (
+	logTimeout        = "OTEL_BLRP_EXPORT_TIMEOUT"
+	defaultLogTimeout = 30 * time.Second
+)
+
+// exporterOf returns the variable that turns a signal off.
+func exporterOf(signal string) string { return "OTEL_" + signal + "_EXPORTER" }
+
 // readTarget returns where a signal goes. The flag takes precedence over the variables of
 // all endpoints.
 func readTarget(signal, flag string, getenv func(string) string) (t target, err error) {
-	if name := "OTEL_" + signal + "_EXPORTER"; getenv(name) == "none" {
+	if name := exporterOf(signal); getenv(name) == "none" {
 		return t, nil
 	} else if value := getenv(name); value != "" && value != "otlp" {
 		return t, fmt.Errorf("%s: %q is not supported (use otlp or none)", name, value)
@@ -147,7 +174,7 @@ func readProtocol(signal string, getenv func(string) string) (string, error) {
 // variables returns the names of a variable for all signals and for each.
 func variables(name string) []string {
 	names := []string{"OTEL_EXPORTER_OTLP_" + name}
-	for _, signal := range []string{traces, metrics} {
+	for _, signal := range signals {
 		names = append(names, "OTEL_EXPORTER_OTLP_"+signal+"_"+name)
 	}
 	return names
@@ -155,7 +182,7 @@ func variables(name string) []string {
 
 // checkTimeouts checks the variables that are milliseconds.
 func checkTimeouts(getenv func(string) string) error {
-	for _, name := range append(variables("TIMEOUT"), "OTEL_METRIC_EXPORT_INTERVAL", "OTEL_METRIC_EXPORT_TIMEOUT", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT") {
+	for _, name := range append(variables("TIMEOUT"), "OTEL_METRIC_EXPORT_INTERVAL", "OTEL_METRIC_EXPORT_TIMEOUT", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT", logTimeout) {
 		value := getenv(name)
 		if n, err := strconv.Atoi(value); value != "" && (err != nil || n <= 0 || n > int(time.Hour/time.Millisecond)) {
 			return fmt.Errorf("%s: %.40q is not a number of milliseconds (use 1 to 3600000)", name, value)
