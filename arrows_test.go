@@ -99,7 +99,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/http1client": {[]string{"cmd/stint/internal/http1line", "cmd/stint/internal/peek"}, "it sends requests, whoever makes them"},
 	"cmd/stint/internal/grpcapi":     {[]string{".", "cmd/stint/internal/decide", "internal/boundedcache", "rule", "api/…", "internal/secret", "cmd/stint/internal/tracing", "cmd/stint/internal/w3ctrace"}, "it reads and writes messages; package decide makes the decisions, and its caller says which clients are allowed"},
 	"cmd/stint/internal/impact":      {[]string{".", "rule"}, "it decides again what others have decided"},
-	"cmd/stint/internal/decisionlog": {[]string{".", "rule", "cmd/stint/internal/impact", "cmd/stint/internal/w3ctrace"}, "it writes down what others have decided"},
+	"cmd/stint/internal/decisionlog": {[]string{".", "rule", "cmd/stint/internal/impact", "cmd/stint/internal/w3ctrace", "cmd/stint/internal/envoyrls"}, "it writes down what others have decided"},
 	"cmd/stint/internal/penalty":     {[]string{".", "storekit", "rule"}, "it punishes over any store, so it knows none"},
 	"cmd/stint/internal/adminapi":    {[]string{".", "cmd/stint/internal/emergency", "rule", "cmd/stint/internal/ruleedit", "cmd/stint/internal/impact", "internal/suggest", "cmd/stint/internal/ruleset", "cmd/stint/internal/topkeys"}, "it changes rules and keys for whoever serves it"},
 	"cmd/stint/internal/adminclient": {[]string{"rule", "cmd/stint/internal/impact", "cmd/stint/internal/ruleset", "cmd/stint/internal/topkeys"}, "it asks for changes, and reads answers in the words of who writes them"},

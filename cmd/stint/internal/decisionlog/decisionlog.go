@@ -85,15 +85,18 @@ type Log struct {
 	reopen  atomic.Bool   // the sink is to open its file again
 	wake    chan struct{} // holds a value when the writer is to look at once
 	takes   *share        // of limits that callers bring
+	none    *share        // of decisions that no rule made
 	rates   rates
 	missed  atomic.Uint64 // decisions dropped since the last line
 
 	mu struct {
 		sync.Mutex
 
-		lines  []byte
-		of     []source // of each line
-		shares map[string]*share
+		lines   []byte
+		of      []source // of each line
+		rules   []string // ids of the rules in force
+		domains []string // of Envoy's rate limit service
+		shares  map[string]*share
 	}
 }
 
@@ -124,9 +127,8 @@ func New(o Options) *Log {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o, wake: make(chan struct{}, 1), takes: &share{}}
-	l.mu.shares = map[string]*share{Takes: l.takes}
-	l.rates.divide(l.options.Rate, len(l.mu.shares))
+	l := &Log{options: o, wake: make(chan struct{}, 1), takes: &share{}, none: &share{}}
+	l.assignLocked() // nobody else has the log yet
 	return l
 }
 
@@ -134,24 +136,29 @@ func New(o Options) *Log {
 // forgotten.
 func (l *Log) Rules(set *rule.Set) *Recorder {
 	r := &Recorder{log: l, patterns: set.KeyPatterns(), shares: map[*rule.Rule]*share{}, names: hashedNames(set)}
-	known := map[string]*share{Takes: l.takes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of := func(id string) *share {
-		s := l.mu.shares[id]
-		if s == nil {
-			s = &share{}
-		}
-		known[id] = s
-		return s
-	}
-	r.none = of("")
+	l.mu.rules = nil
 	for _, one := range set.Rules() {
-		r.shares[one] = of(one.ID)
+		l.mu.rules = append(l.mu.rules, one.ID)
 	}
-	l.mu.shares = known
-	l.rates.divide(l.options.Rate, len(known))
+	l.assignLocked()
+	for _, one := range set.Rules() {
+		r.shares[one] = l.mu.shares[one.ID]
+	}
 	return r
+}
+
+// assignLocked gives each rule and each domain its share, and divides the rate among them.
+func (l *Log) assignLocked() {
+	shares := map[string]*share{Takes: l.takes, "": l.none}
+	for _, id := range slices.Concat(l.mu.rules, l.mu.domains) {
+		if shares[id] = l.mu.shares[id]; shares[id] == nil {
+			shares[id] = &share{}
+		}
+	}
+	l.mu.shares = shares
+	l.rates.divide(l.options.Rate, len(shares))
 }
 
 // Written returns the number of lines that the sink has stored: those of the sample of

@@ -30,7 +30,6 @@ type Recorder struct {
 	log      *Log
 	patterns *rule.KeyPatterns
 	shares   map[*rule.Rule]*share
-	none     *share   // of decisions that no rule made
 	names    []string // attributes that lines have as hashes
 }
 
@@ -169,13 +168,13 @@ func (r *Recorder) shareOf(o *rule.Outcome) *share {
 			return s
 		}
 	}
-	return r.none
+	return r.log.none
 }
 
 // memberNames are the members of a line. An attribute of such a name is left out.
 var memberNames = []string{
 	"t_us", "t", "key", "id", "api_key", "ip", "method", "path", "host", "tier", "cost", "at_us", "rule", "limit_name", "allowed", "limit", "remaining",
-	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before", "trace_id", "span_id",
+	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before", "surface", "trace_id", "span_id",
 }
 
 // appendLine appends the line of a decision without its closing brace.
@@ -312,7 +311,6 @@ func isCounted(text string, o *rule.Outcome) bool {
 
 // appendDecision appends the fields of the decision.
 func appendDecision(b []byte, o *rule.Outcome) []byte {
-	d := &o.Decision
 	b = append(b, `,"rule":`...)
 	if o.Binding < 0 {
 		b = append(b, `""`...)
@@ -322,13 +320,7 @@ func appendDecision(b []byte, o *rule.Outcome) []byte {
 		b = append(b, `,"limit_name":`...)
 		b = appendText(b, h.Limit.Name())
 	}
-	b = strconv.AppendBool(append(b, `,"allowed":`...), o.Allowed())
-	if o.Binding >= 0 {
-		b = appendInt(append(b, `,"limit":`...), d.Limit)
-		b = appendInt(append(b, `,"remaining":`...), d.Remaining)
-	}
-	b = appendRetry(b, o.Allowed(), d.RetryAfter)
-	b = strconv.AppendBool(append(b, `,"degraded":`...), degraded(o))
+	b = appendAnswer(b, &o.Decision, o.Allowed(), degraded(o), o.Binding >= 0)
 	if o.List != rule.ListNone {
 		b = append(b, `,"list":`...)
 		b = appendText(b, o.List.String())
@@ -350,33 +342,15 @@ func appendRetry(b []byte, allowed bool, wait time.Duration) []byte {
 // appendHits appends the limits that matched, as rule/limit, and the rules in shadow mode
 // that would have denied.
 func appendHits(b []byte, o *rule.Outcome) []byte {
-	first := true
-	for i := range o.Hits[:min(len(o.Hits), maxLimits)] {
-		if first {
-			b = append(b, `,"limits":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		first = false
-		b = appendText(b, o.Hits[i].Rule.ID+"/"+o.Hits[i].Limit.Name())
-	}
-	if !first {
-		b = append(b, ']')
-	}
-	first = true
+	var applied, shadow list
 	for i := range o.Hits {
-		if h := &o.Hits[i]; h.Shadow && !h.Decision.Allowed && (i == 0 || o.Hits[i-1].Rule != h.Rule) {
-			if first {
-				b = append(b, `,"shadow_deny":[`...)
-			} else {
-				b = append(b, ',')
-			}
-			first = false
-			b = appendText(b, h.Rule.ID)
+		h := &o.Hits[i]
+		if i < maxLimits {
+			applied.add(h.Rule.ID + "/" + h.Limit.Name())
+		}
+		if h.Shadow && !h.Decision.Allowed && (i == 0 || o.Hits[i-1].Rule != h.Rule) {
+			shadow.add(h.Rule.ID)
 		}
 	}
-	if !first {
-		b = append(b, ']')
-	}
-	return b
+	return shadow.appendTo(applied.appendTo(b, "limits"), "shadow_deny")
 }

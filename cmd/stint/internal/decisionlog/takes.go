@@ -31,16 +31,27 @@ func (l *Log) RecordTake(claims []stint.Claim, d *stint.Decision, span w3ctrace.
 }
 
 func (l *Log) appendTake(b []byte, claim *stint.Claim, d *stint.Decision, c *choice) []byte {
-	b = appendTime(b, d.At, c.now)
-	b = appendText(append(b, `,"key":`...), impact.Shorten(claim.Key))
-	b = append(b, `,"id":`...)
-	b = appendHash(b, &l.options.Key, claim.Key)
-	b = appendInt(append(b, `,"cost":`...), claim.Cost)
+	b = l.appendKey(appendTime(b, d.At, c.now), claim.Key, claim.Cost)
 	b = appendText(append(b, `,"rule":`...), Takes)
-	b = strconv.AppendBool(append(b, `,"allowed":`...), d.Allowed)
-	b = appendInt(append(b, `,"limit":`...), d.Limit)
-	b = appendInt(append(b, `,"remaining":`...), d.Remaining)
-	b = appendRetry(b, d.Allowed, d.RetryAfter)
-	b = strconv.AppendBool(append(b, `,"degraded":`...), d.Degraded)
-	return l.appendSample(b, c)
+	return l.appendSample(appendAnswer(b, d, d.Allowed, d.Degraded, true), c)
+}
+
+// appendKey appends a key that is counted, shortened and as its hash, and the cost.
+func (l *Log) appendKey(b []byte, key string, cost int64) []byte {
+	b = appendText(append(b, `,"key":`...), impact.Shorten(key))
+	b = append(b, `,"id":`...)
+	b = appendHash(b, &l.options.Key, key)
+	return appendInt(append(b, `,"cost":`...), cost)
+}
+
+// appendAnswer appends the answer to a request, with the numbers of the decision if a limit
+// counted it.
+func appendAnswer(b []byte, d *stint.Decision, allowed, degraded, counted bool) []byte {
+	b = strconv.AppendBool(append(b, `,"allowed":`...), allowed)
+	if counted {
+		b = appendInt(append(b, `,"limit":`...), d.Limit)
+		b = appendInt(append(b, `,"remaining":`...), d.Remaining)
+	}
+	b = appendRetry(b, allowed, d.RetryAfter)
+	return strconv.AppendBool(append(b, `,"degraded":`...), degraded)
 }

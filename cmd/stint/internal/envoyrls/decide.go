@@ -45,11 +45,11 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 		p.countFailed()
 		return nil, status.Error(codes.Unavailable, "no decision could be made: the store fails")
 	}
-	return s.answer(p, request), nil
+	return s.answer(ctx, p, request), nil
 }
 
 // answer returns the response to a plan that the store has decided.
-func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitResponse {
+func (s *Service) answer(ctx context.Context, p *plan, request *pb.RateLimitRequest) *pb.RateLimitResponse {
 	if p.all {
 		p.judge()
 		p.countHits()
@@ -64,6 +64,7 @@ func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitRes
 	if s.options.Shadow {
 		response.OverallCode = ok
 	}
+	s.decided(ctx, p, request, response.GetOverallCode() == ok)
 	response.DynamicMetadata = p.metadata(request, s.options.Metadata)
 	return response
 }

@@ -37,6 +37,7 @@ func (s *Service) decideEmergency(ctx context.Context, e *emergency.InForce, req
 	if d.Allowed {
 		return nil
 	}
+	s.decidedByEmergency(ctx, &c, &d)
 	return s.emergencyDenial(e, request, c.Limit, &d)
 }
 

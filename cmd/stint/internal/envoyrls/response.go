@@ -169,7 +169,7 @@ func (p *plan) count() bool {
 	denied := p.denied()
 	for i := range p.matches {
 		if m := &p.matches[i]; m.applies() {
-			observed := m.limit.shadow || p.inQuota(m.limit) && !denied
+			observed := p.onlyObserves(m.limit, denied)
 			d := &p.decisions[m.claim]
 			switch {
 			case !d.Degraded:

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -58,6 +60,10 @@ type Options struct {
 	// decisions.
 	Emergency        func() *emergency.InForce
 	ObserveEmergency func(*stint.Decision)
+	// Decided, if not nil, is called with each request that got a decision. Domains, if not nil,
+	// is called with the names of the domains whenever a configuration comes into force.
+	Decided func(context.Context, *Decided)
+	Domains func([]string)
 	// Logger defaults to a logger that discards.
 	Logger *slog.Logger
 }
@@ -111,6 +117,9 @@ func (o Options) setDefaults() Options {
 	if o.ObserveEmergency == nil {
 		o.ObserveEmergency = func(*stint.Decision) {}
 	}
+	if o.Domains == nil {
+		o.Domains = func([]string) {}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -150,6 +159,7 @@ func (s *Service) install(r *reading) {
 		}
 	}
 	s.domains.Store(&r.domains)
+	s.options.Domains(slices.Collect(maps.Keys(r.domains)))
 	s.options.Loaded(len(r.errs))
 	s.logReading(r)
 }

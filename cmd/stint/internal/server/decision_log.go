@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
@@ -41,4 +42,24 @@ func (s *Server) taken() func([]stint.Claim, *stint.Decision, w3ctrace.Ref) {
 		return nil
 	}
 	return s.config.DecisionLog.RecordTake
+}
+
+// decidedByEnvoy returns what logs decisions of Envoy's rate limit service; nil if no decisions
+// are logged.
+func (s *Server) decidedByEnvoy() func(context.Context, *envoyrls.Decided) {
+	if s.config.DecisionLog == nil {
+		return nil
+	}
+	return func(ctx context.Context, d *envoyrls.Decided) {
+		s.config.DecisionLog.RecordEnvoy(d, w3ctrace.FromContext(ctx))
+	}
+}
+
+// domainsLogged returns what tells the decision log the domains of Envoy's rate limit service;
+// nil if no decisions are logged.
+func (s *Server) domainsLogged() func([]string) {
+	if s.config.DecisionLog == nil {
+		return nil
+	}
+	return s.config.DecisionLog.Domains
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
@@ -34,6 +37,10 @@ func decisionLog(t *testing.T, o decisionlog.Options) (*decisionlog.Log, string)
 
 // logLine is what the tests read of a line.
 type logLine struct {
+	Key      string
+	Trace    string `json:"trace_id"`
+	Limits   []string
+	Shadow   []string `json:"shadow_deny"`
 	Rule     string
 	Allowed  bool
 	Degraded bool
@@ -204,8 +211,8 @@ func TestDegradedDecisionsAreLogged(t *testing.T) {
 	s := run(t, Config{DecisionLog: log, Store: degrading{stint.NewMemory(stint.MemoryOptions{})}, Rules: rulesFile(t, "rules: [{id: a, by: [api_key], limit: 1/h}]")})
 	s.post("http", "/v1/check", `{"attributes":{"api_key":"k","path":"/x"}}`)
 	lines := s.endLog(path)
-	if want := fmt.Sprint([]logLine{{Rule: "a", Allowed: true, Degraded: true, Path: "/x", Rate: 1}}); fmt.Sprint(lines) != want {
-		t.Errorf("%v, want %s", lines, want)
+	if want := (logLine{Rule: "a", Allowed: true, Degraded: true, Path: "/x", Rate: 1, Key: "…", Limits: []string{"a/token_bucket:1h"}}); len(lines) != 1 || fmt.Sprint(lines[0]) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", lines, want)
 	}
 }
 
@@ -221,4 +228,69 @@ func (degrading) TakeGroups(_ context.Context, _ []stint.Group, out []stint.Deci
 		out[i] = stint.Decision{Allowed: true, Degraded: true}
 	}
 	return nil
+}
+
+// A request on any surface has one line, which names its rule and its trace.
+func TestEverySurfaceHasALine(t *testing.T) {
+	log, path := decisionLog(t, decisionlog.Options{Sample: decisionlog.Sample{Share: 1}})
+	s, _ := runEnvoy(t, withGateway(t, Config{DecisionLog: log, RESP: "127.0.0.1:0", TrustedProxies: thisMachine, Rules: rulesFile(t, "rules: [{id: keys, by: [api_key], limit: 9/h}]")}))
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	calls := tracedCalls()
+	for name, c := range calls {
+		c.call(t, s, strings.Repeat(name, 3), "00-"+trace+"-b7ad6b7169203331-01") // of the key, a line has the first third
+	}
+	askRESP(t, dial(t, s.Addr("resp")), "CL.THROTTLE respresprespresp 9 9 3600", 6)
+	lines := map[string][]logLine{}
+	for _, l := range s.endLog(path) {
+		name, _, _ := strings.Cut(l.Key, "…")
+		lines[name] = append(lines[name], l)
+	}
+	rules := map[string]string{"take": decisionlog.Takes, "Take": decisionlog.Takes, "TakeB": decisionlog.Takes, "StreamT": decisionlog.Takes, "rls": "shop", "rlsJSON": "shop"}
+	for name := range calls {
+		got := lines[name]
+		if want := cmp.Or(rules[name], "keys"); len(got) != 1 || got[0].Rule != want || got[0].Trace != trace || !got[0].Allowed {
+			t.Errorf("%s has the lines %+v, want one of %s", name, got, want)
+		}
+	}
+	if got := lines["respr"]; len(got) != 1 || got[0].Rule != decisionlog.Takes || got[0].Trace != "" || len(lines) != len(calls)+1 {
+		t.Errorf("RESP has the lines %+v, all %+v", got, lines)
+	}
+}
+
+// Denials of Envoy's rate limit service are lines of their domain. Limits that only observe, and
+// the whole service in shadow mode, show what they would have denied.
+func TestEnvoysDenialsAreLogged(t *testing.T) {
+	for _, shadow := range []bool{false, true} {
+		share := 0.0
+		if shadow {
+			share = 1
+		}
+		log, path := decisionLog(t, decisionlog.Options{Sample: decisionlog.Sample{Share: share}})
+		s, client := runEnvoy(t, Config{DecisionLog: log, EnvoyShadow: shadow, EnvoyCompat: shadow})
+		if s.droppedLines()["shop"] != 0 || !strings.Contains(s.get("admin", "/metrics").body, `stint_decision_log_dropped_total{reason="rate",rule="shop"} 0`) {
+			t.Error("the domain has no series before its first line")
+		}
+		for range 5 {
+			if _, err := client.ShouldRateLimit(patient(t), ofUser("sk_live_planted", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := client.ShouldRateLimit(patient(t), &ratelimitpb.RateLimitRequest{Domain: "invented", Descriptors: ofUser("u", 1).GetDescriptors()}); err != nil {
+			t.Fatal(err)
+		}
+		lines := s.endLog(path)
+		if shadow {
+			if len(lines) != 6 || !lines[4].Allowed || fmt.Sprint(lines[4].Shadow) != "[shop.user]" || lines[2].Shadow != nil || lines[5].Rule != "" {
+				t.Errorf("in shadow mode: %+v", lines)
+			}
+			continue
+		}
+		if len(lines) != 2 {
+			t.Fatalf("%d lines of 2 denials: %+v", len(lines), lines)
+		}
+		want := logLine{Rule: "shop", Limit: 3, Rate: 1, Key: "sk_li…|u…|s…", Limits: []string{"shop.user"}}
+		if fmt.Sprint(lines[0]) != fmt.Sprint(want) || strings.Contains(readFile(t, path), "planted") {
+			t.Errorf("%+v, want %+v", lines[0], want)
+		}
+	}
 }

@@ -54,6 +54,9 @@ func (s *Server) readEnvoyConfig() (err error) {
 
 		Emergency:        s.rules.inEmergency,
 		ObserveEmergency: s.metrics.EmergencyDecided,
+
+		Decided: s.decidedByEnvoy(),
+		Domains: s.domainsLogged(),
 	})
 	return err
 }

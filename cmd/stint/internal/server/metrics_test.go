@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -98,9 +99,9 @@ func TestExemplarsAreTheTraceIDsOfSampledRequests(t *testing.T) {
 	const sampled, other = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80319c"
 	for name, c := range tracedCalls() {
 		t.Run(name, func(t *testing.T) {
-			s, _ := runEnvoy(t, Config{})
+			s, _ := runEnvoy(t, withGateway(t, Config{}))
 			for _, parent := range []string{"00-" + sampled + "-b7ad6b7169203331-01", "00-" + other + "-b7ad6b7169203331-00", `sk_live_planted`} {
-				c.call(t, s, parent)
+				c.call(t, s, "k", parent)
 			}
 			got := s.get("admin", "/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
 			if !strings.HasPrefix(got.header.Get("Content-Type"), "application/openmetrics-text") || !strings.HasSuffix(got.body, "# EOF\n") {
@@ -123,58 +124,111 @@ func TestExemplarsAreTheTraceIDsOfSampledRequests(t *testing.T) {
 	}
 }
 
-// tracedCall sends a request with a trace context, to a surface as the metrics name it.
-type tracedCall struct {
-	surface string
-	call    func(t *testing.T, s *running, parent string)
+// withGateway returns the configuration with a gateway before an upstream that answers 404.
+func withGateway(t *testing.T, c Config) Config {
+	t.Helper()
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(upstream.Close)
+	to, err := url.Parse(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Gateway, c.Upstreams = "127.0.0.1:0", []*url.URL{to}
+	return c
 }
 
-// tracedCalls are the calls of every surface whose requests have a trace context.
+// tracedCall sends a request on a key with a trace context, to a surface as the metrics name it.
+type tracedCall struct {
+	surface string
+	call    func(t *testing.T, s *running, key, parent string)
+}
+
+// tracedCalls are a call of each kind of request that may have a trace context.
 func tracedCalls() map[string]tracedCall {
-	posted := func(path, body string) func(*testing.T, *running, string) {
-		return func(_ *testing.T, s *running, parent string) {
-			s.do(http.MethodPost, "http", path, body, []string{"Traceparent", parent})
+	posted := func(path, body string) func(*testing.T, *running, string, string) {
+		return func(_ *testing.T, s *running, key, parent string) {
+			s.do(http.MethodPost, "http", path, strings.ReplaceAll(body, "KEY", key), []string{"Traceparent", parent})
 		}
 	}
-	overGRPC := func(call func(ctx context.Context, conn *grpc.ClientConn) error) func(*testing.T, *running, string) {
-		return func(t *testing.T, s *running, parent string) {
-			t.Helper()
-			if err := call(metadata.AppendToOutgoingContext(patient(t), "traceparent", parent), dialGRPC(t, s)); err != nil {
-				t.Fatal(err)
-			}
+	got := func(listener, path string) func(*testing.T, *running, string, string) {
+		return func(_ *testing.T, s *running, key, parent string) {
+			s.get(listener, path, "X-Api-Key", key, "Traceparent", parent)
 		}
 	}
-	return map[string]tracedCall{
-		"check":     {"check", posted("/v1/check", `{"attributes":{"api_key":"k"}}`)},
-		"take":      {"take", posted("/v1/take", `{"key":"k","limit":"9/h"}`)},
-		"envoyJSON": {"envoy", posted("/json", `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"k"}]}]}`)},
-		"forward auth": {"auth", func(_ *testing.T, s *running, parent string) {
-			s.get("http", "/v1/auth/", "X-Api-Key", "k", "Traceparent", parent)
-		}},
-		"Check": {"grpc", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
-			_, err := stintv1.NewLimiterServiceClient(conn).Check(ctx, &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
+	calls := map[string]tracedCall{
+		"check":   {"check", posted("/v1/check", `{"attributes":{"api_key":"KEY"}}`)},
+		"take":    {"take", posted("/v1/take", `{"key":"KEY","limit":"9/h"}`)},
+		"batch":   {"check", posted("/v1/batch", `{"items":[{"attributes":{"api_key":"KEY"}}]}`)},
+		"rlsJSON": {"envoy", posted("/json", `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"KEY"}]}]}`)},
+		"auth":    {"auth", got("http", "/v1/auth/x")},
+		"gateway": {"gateway", got("gateway", "/x")},
+	}
+	for name, call := range nativeCalls() {
+		calls[name] = tracedCall{"grpc", overGRPC(call)}
+	}
+	calls["rls"] = tracedCall{"envoy", overGRPC(func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+		_, err := ratelimitpb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, ofUser(key, 1))
+		return err
+	})}
+	calls["extAuth"] = tracedCall{"auth", func(t *testing.T, s *running, key, parent string) {
+		t.Helper()
+		r := described("192.0.2.1", "/x", map[string]string{"x-api-key": key, "traceparent": parent})
+		if _, err := authpb.NewAuthorizationClient(dialGRPC(t, s)).Check(patient(t), r); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	return calls
+}
+
+func overGRPC(call func(context.Context, *grpc.ClientConn, string) error) func(*testing.T, *running, string, string) {
+	return func(t *testing.T, s *running, key, parent string) {
+		t.Helper()
+		if err := call(metadata.AppendToOutgoingContext(patient(t), "traceparent", parent), dialGRPC(t, s), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// nativeCalls are the calls of the native protocol that decide.
+func nativeCalls() map[string]func(context.Context, *grpc.ClientConn, string) error {
+	check := func(key string) *stintv1.CheckRequest {
+		return &stintv1.CheckRequest{Attributes: map[string]string{"api_key": key}}
+	}
+	limits := []*stintv1.Limit{{Limit: 9, WindowUs: 1_000_000}}
+	streamed := func(ctx context.Context, conn *grpc.ClientConn, message *stintv1.StreamRequest) error {
+		stream, err := stintv1.NewLimiterServiceClient(conn).Stream(ctx)
+		if err != nil {
 			return err
-		})},
-		"TakeBatch": {"grpc", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
-			_, err := stintv1.NewLimiterServiceClient(conn).TakeBatch(ctx, &stintv1.TakeBatchRequest{Keys: []string{"k"}, Limits: []*stintv1.Limit{{Limit: 9, WindowUs: 1_000_000}}})
+		}
+		if err := stream.Send(message); err != nil {
 			return err
-		})},
-		"Stream": {"grpc", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
-			stream, err := stintv1.NewLimiterServiceClient(conn).Stream(ctx)
-			if err != nil {
-				return err
-			}
-			message := &stintv1.StreamRequest{Request: &stintv1.StreamRequest_Check{Check: &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}}}
-			if err := stream.Send(message); err != nil {
-				return err
-			}
-			_, err = stream.Recv()
+		}
+		_, err = stream.Recv()
+		return err
+	}
+	return map[string]func(context.Context, *grpc.ClientConn, string) error{
+		"Check": func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+			_, err := stintv1.NewLimiterServiceClient(conn).Check(ctx, check(key))
 			return err
-		})},
-		"envoy": {"envoy", overGRPC(func(ctx context.Context, conn *grpc.ClientConn) error {
-			_, err := ratelimitpb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, ofUser("k", 1))
+		},
+		"CheckB": func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+			_, err := stintv1.NewLimiterServiceClient(conn).CheckBatch(ctx, &stintv1.CheckBatchRequest{Names: []string{"api_key"}, Values: []string{key}})
 			return err
-		})},
+		},
+		"Take": func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+			_, err := stintv1.NewLimiterServiceClient(conn).Take(ctx, &stintv1.TakeRequest{Key: key, Limits: limits})
+			return err
+		},
+		"TakeB": func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+			_, err := stintv1.NewLimiterServiceClient(conn).TakeBatch(ctx, &stintv1.TakeBatchRequest{Keys: []string{key}, Limits: limits})
+			return err
+		},
+		"StreamC": func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+			return streamed(ctx, conn, &stintv1.StreamRequest{Request: &stintv1.StreamRequest_Check{Check: check(key)}})
+		},
+		"StreamT": func(ctx context.Context, conn *grpc.ClientConn, key string) error {
+			return streamed(ctx, conn, &stintv1.StreamRequest{Request: &stintv1.StreamRequest_Take{Take: &stintv1.TakeRequest{Key: key, Limits: limits}}})
+		},
 	}
 }
 
