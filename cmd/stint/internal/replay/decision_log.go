@@ -24,6 +24,11 @@ import (
 //   - Of a sample of requests (sampled is missing), every caller lacks requests, so other
 //     rules cannot be tried. The replay only weighs what was decided: a line stands for
 //     1/sample_rate decisions.
+//
+// A log may lack lines that were dropped: the next line of the same server says how many. They
+// may be of any caller, so a minute in which lines are missing says too little of the callers in
+// the sample. Its events are decided, because later decisions depend on them, but what the
+// decisions stand for is counted without them.
 
 // logLine is what a line of a decision log says about its sample.
 type logLine struct {
@@ -33,9 +38,11 @@ type logLine struct {
 	allowed bool
 	rule    string
 	dropped int64
+	envoy   bool // it is of Envoy's rate limit service
 }
 
-// takesRule is the rule of decisions on limits that callers bring. Rules do not apply to these.
+// takesRule is the rule of decisions on limits that callers bring. Rules do not apply to these,
+// nor to requests to Envoy's rate limit service, which have no attributes.
 const takesRule = "(take)"
 
 // isLog reports whether the fields are those of a line of a decision log.
@@ -52,6 +59,8 @@ func (f fields) logLine() (l logLine, err error) {
 	allowed, _ := f.attribute("allowed")
 	l.allowed = allowed == "true"
 	l.rule, _ = f.attribute("rule")
+	surface, _ := f.attribute("surface")
+	l.envoy = surface == "envoy"
 	if before := f.find("dropped_before"); before != nil {
 		l.dropped, err = before.whole()
 	}
@@ -79,23 +88,40 @@ type logTally struct {
 	dropped int64              // guarded by mu
 	share   float64            // guarded by mu; of the callers; 0: there are none
 	rules   map[string]*Weight // guarded by mu; of samples of requests
+	last    map[*source]int64  // guarded by mu; the minute of the last line of each input
+	gaps    map[int64]bool     // guarded by mu; the minutes that lack lines
+
+	callers  map[uint64]*callerCount           // of the sample
+	open     map[int64]map[uint64]*callerCount // callers by minute, in minutes that may still get a gap
+	excluded int64                             // events in minutes with gaps
 }
 
 func newLogTally() *logTally {
-	return &logTally{seed: maphash.MakeSeed(), rules: map[string]*Weight{}}
+	return &logTally{seed: maphash.MakeSeed(), rules: map[string]*Weight{}, last: map[*source]int64{}, gaps: map[int64]bool{},
+		callers: map[uint64]*callerCount{}, open: map[int64]map[uint64]*callerCount{}}
 }
 
-// add counts a line, and reports whether the replay decides it.
-func (t *logTally) add(l *logLine, rules bool) bool {
+// minute is the length of the intervals that are excluded, in microseconds.
+const minute = 60_000_000
+
+// add counts a line of an input, and reports whether the replay decides it. at is its time.
+func (t *logTally) add(l *logLine, of *source, at int64, rules bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lines++
 	t.dropped += l.dropped
+	if l.dropped > 0 {
+		t.gaps[at/minute] = true
+		if last, ok := t.last[of]; ok { // between the two there are no lines
+			t.gaps[last] = true
+		}
+	}
+	t.last[of] = at / minute
 	switch {
 	case l.part:
 		t.weighLocked(l)
 		return false
-	case !l.whole, rules && l.rule == takesRule:
+	case !l.whole, rules && (l.envoy || l.rule == takesRule):
 		t.leftOut++
 		return false
 	}
@@ -129,11 +155,61 @@ func (t *logTally) weighLocked(l *logLine) {
 // callerCount counts the events of one caller of a sample.
 type callerCount struct{ events, denied float64 }
 
+// count counts a decided event of a caller of the sample. The line that shows a gap may be the
+// first of the next minute, so a minute is closed once there are events of the next but one.
+func (t *logTally) count(at int64, caller uint64, allowed bool) {
+	now := at / minute
+	in := t.open[now]
+	if in == nil {
+		in = map[uint64]*callerCount{}
+		t.open[now] = in
+		for m := range t.open {
+			if m < now-1 {
+				t.close(m)
+			}
+		}
+	}
+	c := in[caller]
+	if c == nil {
+		c = &callerCount{}
+		in[caller] = c
+	}
+	c.events++
+	if !allowed {
+		c.denied++
+	}
+}
+
+// close adds up the events of a minute, or excludes them if it has a gap.
+func (t *logTally) close(m int64) {
+	t.mu.Lock()
+	gap := t.gaps[m]
+	t.mu.Unlock()
+	for caller, c := range t.open[m] {
+		if gap {
+			t.excluded += int64(c.events)
+			continue
+		}
+		all := t.callers[caller]
+		if all == nil {
+			all = &callerCount{}
+			t.callers[caller] = all
+		}
+		all.events += c.events
+		all.denied += c.denied
+	}
+	delete(t.open, m)
+}
+
 // LogSummary says what the lines of decision logs stand for.
 type LogSummary struct {
 	Lines   int64 `json:"lines"`
-	LeftOut int64 `json:"left_out"` // decisions on callers outside of the sample, and on limits that callers bring
+	LeftOut int64 `json:"left_out"` // decisions on callers outside of the sample, and on limits that callers bring or that Envoy's files have
 	Dropped int64 `json:"dropped"`  // lines that the log lacks
+	// Minutes in which it lacks lines, and the decided events in these. What the decisions
+	// stand for is without them.
+	Gaps     int64 `json:"minutes_with_gaps"`
+	Excluded int64 `json:"excluded"`
 
 	// A sample of callers: its share of all callers, and what the decisions of the replay
 	// stand for. The errors are twice the standard error: the true number is within them in
@@ -143,6 +219,7 @@ type LogSummary struct {
 	Events           float64 `json:"events,omitempty"`
 	Denied           float64 `json:"denied"`
 	DeniedError      float64 `json:"denied_error"`
+	ShareDenied      float64 `json:"share_denied"`
 	ShareDeniedError float64 `json:"share_denied_error"`
 
 	// A sample of requests: what was decided, by the rule that decided.
@@ -162,19 +239,22 @@ type Weight struct {
 // logSummary returns nil if no input was a decision log.
 func (r *replay) logSummary() *LogSummary {
 	t := r.log
+	for m := range t.open {
+		t.close(m)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lines == 0 {
 		return nil
 	}
-	s := &LogSummary{Lines: t.lines, LeftOut: t.leftOut, Dropped: t.dropped, ShareOfCallers: t.share, Callers: int64(len(r.callers))}
+	s := &LogSummary{Lines: t.lines, LeftOut: t.leftOut, Dropped: t.dropped, Gaps: int64(len(t.gaps)), Excluded: t.excluded, ShareOfCallers: t.share, Callers: int64(len(t.callers))}
 	for _, w := range t.rules {
 		w.AllowedError = 2 * math.Sqrt(w.variance)
 		s.Weighed = append(s.Weighed, *w)
 	}
 	slices.SortFunc(s.Weighed, func(a, b Weight) int { return cmp.Compare(a.Rule, b.Rule) })
 	if t.share > 0 {
-		s.estimate(r.callers)
+		s.estimate(t.callers)
 	}
 	return s
 }
@@ -192,7 +272,11 @@ func (s *LogSummary) estimate(callers map[uint64]*callerCount) {
 	}
 	s.Events, s.Denied = events/f, denied/f
 	s.DeniedError = 2 * math.Sqrt((1-f)*squares) / f
-	if m < 2 || events == 0 {
+	if events == 0 {
+		return
+	}
+	s.ShareDenied = denied / events
+	if m < 2 {
 		return
 	}
 	for _, c := range callers {
@@ -213,16 +297,19 @@ func (s *LogSummary) write(w io.Writer) {
 	fmt.Fprintf(w, "\ndecision log\t%d lines\n", s.Lines)
 	if f := s.ShareOfCallers; f > 0 {
 		fmt.Fprintf(w, "sample\tall decisions of %s of the callers: %d callers\n", percent(f), s.Callers)
-		fmt.Fprintf(w, "stands for\t%.0f events, %.0f ± %.0f denied (share ± %s)\n", s.Events, s.Denied, s.DeniedError, percent(s.ShareDeniedError))
+		fmt.Fprintf(w, "stands for\t%.0f events, %.0f ± %.0f denied (%s ± %s)\n", s.Events, s.Denied, s.DeniedError, percent(s.ShareDenied), percent(s.ShareDeniedError))
 	}
 	if s.LeftOut > 0 {
-		fmt.Fprintf(w, "left out\t%d lines of other callers, or of limits that callers bring\n", s.LeftOut)
+		fmt.Fprintf(w, "left out\t%d lines of other callers, of Envoy, or of limits that callers bring\n", s.LeftOut)
 	}
 	if s.ShareOfCallers > 0 && s.ShareOfCallers < 1 && s.Callers < fewCallers {
 		fmt.Fprintf(w, "not sure\tfewer than %d callers say little about the others\n", fewCallers)
 	}
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "not exact\tthe log lacks %d lines, which were dropped\n", s.Dropped)
+	}
+	if s.ShareOfCallers > 0 && s.Gaps > 0 {
+		fmt.Fprintf(w, "excluded\t%d events in %d minutes that lack lines; limits over a longer time lack them in later minutes, too\n", s.Excluded, s.Gaps)
 	}
 	if len(s.Weighed) == 0 {
 		return

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // decisionLine returns a line of a decision log. sample has the members of the sample.
@@ -23,19 +24,19 @@ const (
 // Callers of a sample are decided anew, each with all of its requests; others are left out.
 func TestASampleOfCallersIsDecidedAnew(t *testing.T) {
 	events := decisionLine(1, "a", "orders", true, inSample) + decisionLine(2, "a", "orders", false, denied) + decisionLine(3, "b", "orders", true, inSample) +
-		decisionLine(4, "c", "orders", false, elsewhere) + decisionLine(5, "b", takesRule, true, inSample) + decisionLine(6, "b", "orders", false, denied+`,"dropped_before":7`)
+		decisionLine(4, "c", "orders", false, elsewhere) + decisionLine(5, "b", takesRule, true, inSample) + decisionLine(6, "b", "orders", false, denied) + decisionLine(7, "b", "shop", true, inSample+`,"surface":"envoy"`)
 	for name, o := range map[string]Options{
 		"rules": {Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], limit: 1, window: 1h}]")},
 		"limit": {Limit: twoASecond(t).Limit, By: "key"},
 	} {
 		_, s := replayed(t, o, inputsOf(events)...)
 		l := s.DecisionLog
-		if l == nil || l.Lines != 6 || l.ShareOfCallers != 0.01 || l.Callers != 2 || l.Dropped != 7 || len(l.Weighed) > 0 {
+		if l == nil || l.Lines != 7 || l.ShareOfCallers != 0.01 || l.Callers != 2 || len(l.Weighed) > 0 {
 			t.Fatalf("%s: %+v", name, l)
 		}
-		wantEvents, wantDenied, wantOut := int64(4), int64(2), int64(2)
-		if name == "limit" { // takes have keys too, and "key" counts by the id; b's third exceeds 2 a second
-			wantEvents, wantDenied, wantOut = 5, 1, 1
+		wantEvents, wantDenied, wantOut := int64(4), int64(2), int64(3)
+		if name == "limit" { // takes and Envoy's requests have keys too, and "key" counts by the id; b's third and fourth exceed 2 a second
+			wantEvents, wantDenied, wantOut = 6, 2, 1
 		}
 		if s.Events != wantEvents || s.Denied != wantDenied || l.LeftOut != wantOut || math.Abs(l.Events-100*float64(wantEvents)) > 1e-6 || s.Keys != 2 {
 			t.Errorf("%s: %+v, %+v", name, s, l)
@@ -44,9 +45,40 @@ func TestASampleOfCallersIsDecidedAnew(t *testing.T) {
 		if err := s.WriteTable(&table); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"all decisions of 1 % of the callers: 2 callers", "fewer than 30 callers", "the log lacks 7 lines"} {
+		for _, want := range []string{"all decisions of 1 % of the callers: 2 callers", "fewer than 30 callers"} {
 			if !strings.Contains(table.String(), want) {
 				t.Errorf("%s: the table lacks %q:\n%s", name, want, &table)
+			}
+		}
+	}
+}
+
+// Minutes in which the log lacks lines are excluded from what the decisions stand for: that of
+// the line before the gap, and that of the line behind it.
+func TestMinutesWithGapsAreExcluded(t *testing.T) {
+	line := func(minutes float64, caller, sample string) string {
+		return decisionLine(int(minutes*minute), caller, "orders", true, sample)
+	}
+	events := line(0, "a", inSample) + line(0.5, "a", inSample) + line(1, "b", inSample) + // 2 and 1
+		line(2, "a", inSample) + line(2.5, "c", inSample) + // excluded, and a gap follows
+		line(7.5, "z", elsewhere+`,"dropped_before":7`) + line(7.6, "a", inSample) + // excluded
+		line(8, "a", inSample) + line(9, "b", inSample) // 1 and 1
+	other := line(3, "a", inSample) + line(4, "d", inSample) // of a node without a gap
+	o := Options{Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], algorithm: fixed_window, limit: 2, window: 1h}]")}
+	for _, o.Reorder = range []time.Duration{0, time.Minute} {
+		_, s := replayed(t, o, inputsOf(events, other)...)
+		l := s.DecisionLog
+		// Of a, the events in minutes with gaps are decided: so the one in minute 8 is denied.
+		if l.Gaps != 2 || l.Excluded != 3 || l.Dropped != 7 || l.Callers != 3 || s.Events != 10 || math.Abs(l.Events-700) > 1e-6 || math.Abs(l.Denied-200) > 1e-6 {
+			t.Errorf("reordered by %v: %+v of %d events", o.Reorder, l, s.Events)
+		}
+		var table strings.Builder
+		if err := s.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"the log lacks 7 lines", "3 events in 2 minutes that lack lines", "700 events, 200 ± ", "denied (28.6 % ± "} {
+			if !strings.Contains(table.String(), want) {
+				t.Errorf("the table lacks %q:\n%s", want, &table)
 			}
 		}
 	}

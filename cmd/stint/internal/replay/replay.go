@@ -112,7 +112,6 @@ type replay struct {
 	decider   decider
 	keys      *keyTally
 	log       *logTally
-	callers   map[uint64]*callerCount // of decision logs
 	decisions decisionWriter
 	retrier   *retrier // nil: denied clients do nothing
 	now       int64    // time of the current event
@@ -121,7 +120,7 @@ type replay struct {
 }
 
 func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
-	r := &replay{options: o, keys: newKeyTally(), log: newLogTally(), callers: map[uint64]*callerCount{}, decisions: decisionWriter{out: o.Decisions}}
+	r := &replay{options: o, keys: newKeyTally(), log: newLogTally(), decisions: decisionWriter{out: o.Decisions}}
 	clock := func() time.Time { return time.UnixMicro(r.now) }
 	newStore := o.Store
 	if newStore == nil {

@@ -230,7 +230,7 @@ func (s *source) readDecision(e *event) (decide bool, err error) {
 		return false, err
 	}
 	e.limit, e.caller = "", max(1, maphash.String(s.log.seed, s.scratch.caller()))
-	return s.log.add(&l, s.by.by == ""), nil
+	return s.log.add(&l, s, e.t, s.by.by == ""), nil
 }
 
 // peek returns the next event, or nil at the end of the input. It adds the bad

@@ -52,26 +52,13 @@ func (r *replay) count(p *pending, of *result) {
 	}
 	c.FirstUS, c.LastUS = min(c.FirstUS, p.t), max(c.LastUS, p.t)
 	if p.caller != 0 {
-		r.countCaller(p.caller, of.decision.Allowed)
+		r.log.count(p.t, p.caller, of.decision.Allowed)
 	}
 	if of.decision.Allowed {
 		c.Allowed++
 		return
 	}
 	c.Denied++
-}
-
-// countCaller counts a decided event of a decision log.
-func (r *replay) countCaller(caller uint64, allowed bool) {
-	c := r.callers[caller]
-	if c == nil {
-		c = &callerCount{}
-		r.callers[caller] = c
-	}
-	c.events++
-	if !allowed {
-		c.denied++
-	}
 }
 
 func (r *replay) summary() Summary {
