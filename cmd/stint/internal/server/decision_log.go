@@ -10,7 +10,7 @@ import (
 )
 
 // lastWrite bounds the wait for the last lines of the decision log when the server ends. A
-// disk or a pipe may never take them.
+// disk, a pipe or a collector may never take them.
 const lastWrite = 500 * time.Millisecond
 
 // runDecisionLog writes the decision log until ctx ends. The function that it returns waits for
@@ -30,7 +30,7 @@ func (s *Server) runDecisionLog(ctx context.Context) (wait func()) {
 		select {
 		case <-done:
 		case <-time.After(lastWrite):
-			s.log.Error("decision log: the last lines are lost, because the file or stream does not take them")
+			s.log.Error("decision log: the last lines are lost, because the file, the stream or the collector does not take them")
 		}
 	}
 }
