@@ -53,42 +53,17 @@ func (l *Log) appendEnvoy(b []byte, d *envoyrls.Decided, c *choice) []byte {
 		b = appendText(b, d.Limit)
 	}
 	b = appendAnswer(b, &d.Decision, d.Allowed, d.Degraded, d.Limit != "")
-	var applied, shadow list
+	limits, shadow := list{member: "limits"}, list{member: "shadow_deny"}
+	for name := range d.Limits() {
+		if limits.n < maxLimits {
+			b = appendText(limits.next(b), name)
+		}
+	}
+	b = limits.end(b)
 	for name, denies := range d.Limits() {
-		applied.add(name)
-		if denies {
-			shadow.add(name)
+		if denies && shadow.n < maxLimits {
+			b = appendText(shadow.next(b), name)
 		}
 	}
-	b = applied.appendTo(b, "limits")
-	b = shadow.appendTo(b, "shadow_deny")
-	return l.appendSample(b, c)
-}
-
-// list is a list of names for a line, of bounded length.
-type list struct {
-	names [maxLimits]string
-	n     int
-}
-
-func (l *list) add(name string) {
-	if l.n < len(l.names) {
-		l.names[l.n] = name
-		l.n++
-	}
-}
-
-// appendTo appends the list as a member, unless it is empty.
-func (l *list) appendTo(b []byte, member string) []byte {
-	if l.n == 0 {
-		return b
-	}
-	b = append(append(append(b, `,"`...), member...), `":[`...)
-	for i, name := range l.names[:l.n] {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendText(b, name)
-	}
-	return append(b, ']')
+	return l.appendSample(shadow.end(b), c)
 }

@@ -39,3 +39,25 @@ func appendText(b []byte, text string) []byte {
 	}
 	return append(b, '"')
 }
+
+// list is a member whose value is a list. A list without values is no member.
+type list struct {
+	member string
+	n      int
+}
+
+// next appends what stands before the next value.
+func (l *list) next(b []byte) []byte {
+	if l.n++; l.n > 1 {
+		return append(b, ',')
+	}
+	return append(append(append(b, `,"`...), l.member...), `":[`...)
+}
+
+// end appends what stands behind the last value.
+func (l *list) end(b []byte) []byte {
+	if l.n == 0 {
+		return b
+	}
+	return append(b, ']')
+}

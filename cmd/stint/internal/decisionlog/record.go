@@ -342,15 +342,15 @@ func appendRetry(b []byte, allowed bool, wait time.Duration) []byte {
 // appendHits appends the limits that matched, as rule/limit, and the rules in shadow mode
 // that would have denied.
 func appendHits(b []byte, o *rule.Outcome) []byte {
-	var applied, shadow list
+	limits, shadow := list{member: "limits"}, list{member: "shadow_deny"}
+	for i := range o.Hits[:min(len(o.Hits), maxLimits)] {
+		b = appendText(limits.next(b), o.Hits[i].Rule.ID+"/"+o.Hits[i].Limit.Name())
+	}
+	b = limits.end(b)
 	for i := range o.Hits {
-		h := &o.Hits[i]
-		if i < maxLimits {
-			applied.add(h.Rule.ID + "/" + h.Limit.Name())
-		}
-		if h.Shadow && !h.Decision.Allowed && (i == 0 || o.Hits[i-1].Rule != h.Rule) {
-			shadow.add(h.Rule.ID)
+		if h := &o.Hits[i]; h.Shadow && !h.Decision.Allowed && (i == 0 || o.Hits[i-1].Rule != h.Rule) {
+			b = appendText(shadow.next(b), h.Rule.ID)
 		}
 	}
-	return shadow.appendTo(applied.appendTo(b, "limits"), "shadow_deny")
+	return shadow.end(b)
 }
