@@ -425,3 +425,35 @@ func TestListsHaveNames(t *testing.T) {
 		}
 	}
 }
+
+// A set of one rule decides as if the others were not in the file. Lists and tiers apply.
+func TestOnlyOneRule(t *testing.T) {
+	set, err := Parse(File{Name: "rules.yaml", Data: []byte(`
+deny: [k9]
+rules:
+  - {id: closed, match: {path: /closed}, deny: [k1], limit: 9/m}
+  - {id: tight, by: [api_key], limit: 1/m}
+  - {id: wide, by: [api_key], limit: 2/m}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := set.Only(set.Rule("wide"))
+	store := stint.NewMemory(stint.MemoryOptions{})
+	for i, c := range []struct {
+		key     string
+		allowed bool
+		list    List
+	}{{"k1", true, ListNone}, {"k1", true, ListNone}, {"k1", false, ListNone}, {"k9", false, ListDeny}} {
+		o, err := wide.Decide(t.Context(), store, Map{"api_key": c.key, "path": "/closed"}, 1)
+		if err != nil || o.Allowed() != c.allowed || o.List != c.list {
+			t.Errorf("%d: %v, %v, %v", i, o.Allowed(), o.List, err)
+		}
+		if c.list == ListNone && (len(o.Hits) != 1 || o.Hits[0].Rule != set.Rule("wide")) {
+			t.Errorf("%d: %+v", i, o.Hits)
+		}
+	}
+	if o, err := set.Decide(t.Context(), store, Map{"api_key": "k2"}, 1); err != nil || len(o.Hits) != 2 {
+		t.Errorf("the set itself has changed: %+v, %v", o, err)
+	}
+}

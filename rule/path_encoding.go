@@ -40,12 +40,9 @@ func (e PathEncoding) String() string {
 
 // WithPathEncoding returns the same set for servers that read paths in another way.
 func (s *Set) WithPathEncoding(e PathEncoding) *Set {
-	s = s.orZero()
-	return &Set{
-		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
-		pathEncoding: e, files: s.files, mentions: s.mentions, slots: s.slots, index: s.index,
-		sources: s.sources, sourcesAt: s.sourcesAt,
-	}
+	other := s.orZero().copy()
+	other.pathEncoding = e
+	return other
 }
 
 // Form returns the form of the path of a URL that rules compare, for a program that

@@ -114,6 +114,24 @@ func (*Set) release(q *request) {
 	q.set.requests.Put(q)
 }
 
+// Only returns the set with just one of its rules, and the same lists and tiers. Use it
+// to find what a rule does by itself. The Hits of its outcomes have the same r.
+func (s *Set) Only(r *Rule) *Set {
+	one := s.orZero().copy()
+	one.rules = []*Rule{r}
+	one.index = newIndex(one.rules, one.tiers.names)
+	return one
+}
+
+// copy returns a set with the same content. It has requests of its own.
+func (s *Set) copy() *Set {
+	return &Set{
+		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
+		pathEncoding: s.pathEncoding, files: s.files, mentions: s.mentions, slots: s.slots, index: s.index,
+		sources: s.sources, sourcesAt: s.sourcesAt,
+	}
+}
+
 // CheckAttributes calls check for the name of each attribute that rules count by,
 // charge by, or compare, and returns the errors as problems at the places of the
 // files where the attribute is named. A tier without a pattern reads "tier". Use it to
