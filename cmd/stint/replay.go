@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ type replayFlags struct {
 	store, storePasswordFile string
 	decisions                string
 	sweepText, retries       string
-	json                     bool
+	report                   replayReport
 }
 
 func newReplayCommand() *cobra.Command {
@@ -28,8 +27,9 @@ func newReplayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay (--rules FILE | --limit LIMIT --by ATTR) INPUT…",
 		Short: "Show what rules or a limit would have done to recorded traffic",
-		Long: `Decide recorded traffic at the times in the recording, and print how much of it
-would have been allowed and denied.
+		Long: `Decide recorded traffic at the times in the recording, and report how much of it
+would have been allowed and denied: by which rule, of which callers and when. With
+--against, also report what other rules would decide differently.
 
 ` + inputsHelp + `
 
@@ -39,12 +39,13 @@ as key.`,
 		Example: `  stint replay --limit 10/m --by ip access.log
   stint replay --limit 10/m --sweep limit=5..50:5 --by ip access.log
   stint replay --rules rules.yaml --json access.log access.log.1.gz
+  stint replay --rules live --against rules.yaml access.log
   stint replay --limit '{"algorithm":"sliding_window_log","limit":5,"window":"1h"}' --by key --decisions - events.jsonl`,
 		Args: arguments(1, noMaximum, "at least one input", "access.log, or - for standard input"),
 		RunE: f.run,
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.rules, "rules", "", "decide by this rule `FILE`, or a folder of them")
+	flags.StringVar(&f.rules, "rules", "", "decide by this rule `FILE`, or a folder of them; live: by the rules in force on --server; a number: by a version there")
 	flags.StringVar(&f.limit, "limit", "", "decide by this one `LIMIT`, such as 100/m")
 	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that --limit counts by")
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
@@ -52,18 +53,21 @@ as key.`,
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
 	flags.StringVar(&f.retries, "retries", "none", "`WHAT` clients do after a denial: none, polite (they wait as told) or hammer (they come again every 100 ms), up to ten times")
 	flags.StringVar(&f.sweepText, "sweep", "", "compare limits that differ in a number, in one pass: `NUMBER=FIRST..LAST:STEP`, such as limit=5..100:5")
-	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
+	f.report.define(c)
 	f.define(c)
 	return c
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
-	options, err := f.options(cmd.ErrOrStderr())
+	options, err := f.options(cmd)
 	if err != nil {
 		return err
 	}
 	if f.sweepText != "" {
 		return f.sweep(cmd, args, options)
+	}
+	if err := f.report.options(cmd, &options); err != nil {
+		return err
 	}
 	inputs, err := openInputs(args, cmd.InOrStdin())
 	if err != nil {
@@ -81,19 +85,22 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	options.Progress = progress.show
-	summary, err := replay.Run(ctx, options, inputs.named...)
+	report, err := replay.Run(ctx, options, inputs.named...)
 	progress.clear()
 	if wrong := unknownBy(err); wrong != nil {
 		return errors.Join(wrong, store.cleanUp(ctx), decisions.close())
 	}
 	if ctx.Err() != nil {
-		err = errors.New("replay: interrupted: the summary covers the events decided so far")
+		err = errors.New("replay: interrupted: the report covers the events decided so far")
 	}
-	return errors.Join(err, store.cleanUp(ctx), decisions.close(), f.report(cmd, &summary))
+	return errors.Join(err, store.cleanUp(ctx), decisions.close(), f.print(cmd, &report))
 }
 
 // options checks the flags and converts them.
-func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) {
+func (f *replayFlags) options(c *cobra.Command) (o replay.Options, err error) {
+	if err := f.report.checkServer(c.Flags(), f.rules); err != nil {
+		return o, err
+	}
 	if err = f.set(&o); err != nil {
 		return o, err
 	}
@@ -106,11 +113,8 @@ func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) 
 	case f.rules != "" && f.by != "":
 		return o, usagef("--by: belongs to --limit; each rule says what it counts by (remove it)")
 	case f.rules != "":
-		if o.Rules, err = rule.Load(f.rules); err != nil {
-			return o, usagef("%w", err)
-		}
-		printWarnings(warnings, o.Rules.Warnings())
-		return o, nil
+		o.Rules, _, err = f.report.load(c, "rules", f.rules)
+		return o, err
 	case f.by == "":
 		return o, usagef("--by: is missing beside --limit (name the attribute to count by, such as --by ip or --by key)")
 	}
@@ -121,18 +125,18 @@ func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) 
 	return o, nil
 }
 
-// report prints the first unreadable lines, and then the summary: on standard
+// print prints the first unreadable lines, and then the report: on standard
 // output, or on standard error if the decisions are on standard output.
-func (f *replayFlags) report(cmd *cobra.Command, summary *replay.Summary) error {
-	printBadLines(cmd.ErrOrStderr(), summary.UnreadableLines, summary.Unreadable)
+func (f *replayFlags) print(cmd *cobra.Command, report *replay.Report) error {
+	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
 	out := cmd.OutOrStdout()
 	if f.decisions == "-" {
 		out = cmd.ErrOrStderr()
 	}
-	if !f.json {
-		return summary.WriteTable(out)
+	if !f.report.json {
+		return report.WriteText(out)
 	}
 	text := json.NewEncoder(out)
 	text.SetIndent("", "  ")
-	return text.Encode(summary)
+	return text.Encode(report)
 }

@@ -47,7 +47,7 @@ func traffic(seed uint64, n int) string {
 func replayed(t *testing.T, stdin string, args ...string) (decisions, summary string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "decisions")
-	got := runIn(t, stdin, append(append([]string{"replay", "--decisions", file}, args...), "-")...)
+	got := runIn(t, stdin, append(append([]string{"replay", "--show-keys", "--decisions", file}, args...), "-")...)
 	if got.status != exitDone {
 		t.Fatalf("status %d: %s", got.status, got.errors)
 	}

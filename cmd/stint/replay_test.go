@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
 
@@ -34,6 +36,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 	if err := os.WriteFile(sweptRules, []byte("rules:\n  - {id: a, by: [ip], limit: 1/m}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	rules := writeFile(t, filepath.Join(folder, "rules.yaml"), "rules:\n  - {id: one, by: [ip], limit: 1, window: 60}\n")
 	for name, c := range map[string]struct {
 		status int
 		want   string
@@ -70,6 +73,13 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"decisionsAreIn":   {2, "is an input", []string{"--limit", "10/m", "--by", "ip", "--decisions", sampleLog, sampleLog}},
 		"decisionsNoPath":  {1, "decisions:", []string{"--limit", "10/m", "--by", "ip", "--decisions", filepath.Join(folder, "no", "file"), sampleLog}},
 		"allUnreadable":    {1, "not one line could be read", []string{"--limit", "10/m", "--by", "ip", wrongRules}},
+		"topOfNone":        {2, "--top: 0 is out of range", []string{"--top", "0", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"againstALimit":    {2, "--against: belongs to --rules", []string{"--against", "r.yaml", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"againstNone":      {2, "none.yaml", []string{"--rules", rules, "--against", "none.yaml", sampleLog}},
+		"serverForNone":    {2, "--server: no rules are read from a server", []string{"--rules", rules, "--server", "http://127.0.0.1:1", sampleLog}},
+		"noServer":         {1, "--against live: ", []string{"--rules", rules, "--against", "live", "--server", "http://127.0.0.1:1", sampleLog}},
+		"noHashFile":       {2, "--key-hash-file: ", []string{"--rules", rules, "--key-hash-file", "none", sampleLog}},
+		"sweepOfTwo":       {2, "cannot be used beside --against", []string{"--against", rules, "--sweep", "limit=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runIn(t, "", append([]string{"replay"}, c.args...)...)
@@ -85,7 +95,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 
 func TestReplaySummary(t *testing.T) {
 	got := runIn(t, "", "replay", "--limit", "3/m", "--by", "ip", "--json", sampleLog)
-	var s replay.Summary
+	var s replay.Report
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != 0 {
 		t.Fatal(err, got)
 	}
@@ -123,6 +133,55 @@ func TestReplayHidesCredentials(t *testing.T) {
 			t.Errorf("%v: got %+v", how, got)
 		}
 	}
+}
+
+// Two keys that begin alike differ in the report. The hash is that of the decision log.
+func TestReplayTellsShortenedKeysApart(t *testing.T) {
+	line := `{"t_us":1431857103000001,"api_key":"sk_live_0123456789abcdef%d"}` + "\n"
+	events := strings.Repeat(fmt.Sprintf(line, 1), 3) + strings.Repeat(fmt.Sprintf(line, 2), 2)
+	secret := writeFile(t, filepath.Join(t.TempDir(), "secret"), "a secret of at least 16 bytes")
+	key, err := decisionlog.ReadKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := runIn(t, events, "replay", "--limit", "1/m", "--by", "api_key", "--key-hash-file", secret, "-")
+	for _, n := range []string{"1", "2"} {
+		if want := "sk_live_…" + key.Hash("sk_live_0123456789abcdef" + n)[:6]; !strings.Contains(got.out, want) {
+			t.Errorf("%s is missing in\n%s%s", want, got.out, got.errors)
+		}
+	}
+	if got := runIn(t, events, "replay", "--limit", "1/m", "--by", "api_key", "--show-keys", "--top", "1", "-"); !strings.Contains(got.out, "sk_live_0123456789abcdef1") || strings.Contains(got.out, "abcdef2") {
+		t.Errorf("got %s%s", got.out, got.errors)
+	}
+}
+
+// Rules in force, or of a version, are read from a real server.
+func TestReplayComparesWithAServer(t *testing.T) {
+	a := administer(t)
+	strict := a.file("strict.yaml", "rules:\n  - {id: one, by: [ip], limit: 3, window: 60}\n")
+	loose := a.file("loose.yaml", "rules:\n  - {id: one, by: [ip], limit: 100, window: 60}\n")
+	a.run(exitDone, nil, "rules", "apply", "--yes", strict)
+	a.run(exitDone, nil, "rules", "apply", "--yes", loose)
+	log := absolute(t, sampleLog)
+	change := func(rules, against string) *replay.Comparison {
+		t.Helper()
+		var r replay.Report
+		got := command(t, a.env, "replay", "--rules", rules, "--against", against, "--json", log)
+		if err := json.Unmarshal([]byte(got.out), &r); err != nil || r.Compare == nil {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		return r.Compare
+	}
+	if c := change("live", strict); c.NewlyDenied == 0 || c.NewlyAllowed != 0 || c.With != strict {
+		t.Errorf("got %+v", c)
+	}
+	if c := change(strict, "live"); c.NewlyAllowed == 0 || c.NewlyDenied != 0 || !strings.HasPrefix(c.With, "version 2") {
+		t.Errorf("got %+v", c)
+	}
+	if c := change(strict, "1"); c.NewlyAllowed+c.NewlyDenied != 0 || c.Denied == 0 {
+		t.Errorf("got %+v", c)
+	}
+	a.run(exitFailed, []string{"--against 9: "}, "replay", "--rules", strict, "--against", "9", log)
 }
 
 func TestProgressLineText(t *testing.T) {
@@ -201,7 +260,7 @@ func TestReplayOfAPartOfALog(t *testing.T) {
 		{[]string{"--until", "0s"}, 39, 0},
 	} {
 		got := runIn(t, "", append(append([]string{"replay", "--limit", "3/m", "--by", "ip", "--json"}, c.args...), sampleLog)...)
-		var s replay.Summary
+		var s replay.Report
 		if err := json.Unmarshal([]byte(got.out), &s); err != nil || s.Events != c.events || s.Outside != c.outside {
 			t.Errorf("%v: %v, %d events, %d outside; want %d and %d: %s", c.args, err, s.Events, s.Outside, c.events, c.outside, got.errors)
 		}

@@ -42,7 +42,7 @@ func TestSuggestedLimitsHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := runIn(t, "", "replay", "--limit", string(limit), "--by", "ip", "--json", sampleLog)
-	var s replay.Summary
+	var s replay.Report
 	if err := json.Unmarshal([]byte(again.out), &s); err != nil || s.Denied != r.Suggested.Denied {
 		t.Errorf("%v: %d denied, want %d", err, s.Denied, r.Suggested.Denied)
 	}
@@ -66,7 +66,7 @@ func TestSweepEqualsReplays(t *testing.T) {
 				limit = string(rune('0'+v.Value)) + "/m"
 			}
 			one := runIn(t, "", "replay", "--limit", limit, "--by", "ip", "--json", sampleLog)
-			var s replay.Summary
+			var s replay.Report
 			if err := json.Unmarshal([]byte(one.out), &s); err != nil || s.Denied != v.Denied || s.Events != swept.Events || s.Keys != swept.Keys {
 				t.Errorf("%s: %v: %d of %d denied, the sweep says %d of %d", limit, err, s.Denied, s.Events, v.Denied, swept.Events)
 			}

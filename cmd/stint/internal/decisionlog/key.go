@@ -68,6 +68,9 @@ func (k *Key) id(text string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
+// Hash returns the hash of a text as lines of the decision log have it: 16 hexadecimal digits.
+func (k *Key) Hash(text string) string { return fmt.Sprintf("%016x", k.id(text)) }
+
 func (k *Key) sum(text string) (sum [sha256.Size]byte) {
 	mac := k.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
 	defer k.macs.Put(mac)

@@ -13,53 +13,38 @@ type decider interface {
 	// decide decides an event at its time. An error with CodeInvalid means that the
 	// event is invalid; any other error ends the replay.
 	decide(ctx context.Context, p *pending, out *result) error
+	// fields returns the values of the event that was decided last.
+	fields(p *pending) fields
 	// perRule returns the counts of each rule.
 	perRule() []RuleCount
+	// keysDenied returns how many keys were counted, and the keys with the most denials.
+	keys(top int) (count int, denied []KeyCount)
 }
 
-// result is the part of a decision line that does not come from the event.
+// result is what a decider says of an event.
 type result struct {
 	rule, key string // rule and key of the binding claim; empty without one
 	decision  stint.Decision
-}
-
-// RuleCount holds the counts of one rule. A rule in shadow mode denies nothing;
-// its counts are what it would have done.
-type RuleCount struct {
-	Rule    string `json:"rule"` // id of the rule; empty when a limit is replayed
-	Mode    string `json:"mode"` // enforce or shadow
-	Events  int64  `json:"events"`
-	Allowed int64  `json:"allowed"`
-	// Denied counts the events whose denial this rule decided. If several rules
-	// would deny an event, the rule with the longest wait counts.
-	Denied int64 `json:"denied"`
-}
-
-func (c *RuleCount) count(denied bool) {
-	c.Events++
-	if denied {
-		c.Denied++
-	} else {
-		c.Allowed++
-	}
+	caller    identityText
+	denied    []int // the rules that denied it, as indexes of the counts
 }
 
 // limitDecider decides every event by one limit. Events may change the limit's
 // numbers.
 type limitDecider struct {
-	store  stint.Store
-	limit  stint.Limit
-	keys   *keyTally
-	show   func(key string) string // the form of a key in a summary
-	counts RuleCount
+	store   stint.Store
+	limit   stint.Limit
+	format  Format
+	secret  bool // keys are credentials
+	callers *callerTally
+	show    func(identityText) string
+	counts  RuleCount
+	scratch fields
 }
 
-func newLimitDecider(store stint.Store, limit stint.Limit, by string, keys *keyTally) *limitDecider {
-	d := &limitDecider{store: store, limit: limit, keys: keys, show: func(key string) string { return maskKey(rule.KeyText(key)) }}
-	d.counts = RuleCount{Rule: limit.Rule(), Mode: rule.Enforce.String()}
-	if !secretAttribute(by) {
-		d.show = rule.KeyText
-	}
+func newLimitDecider(store stint.Store, o *Options, callers *callerTally) *limitDecider {
+	d := &limitDecider{store: store, limit: o.Limit, format: o.Format, secret: secretAttribute(o.By), callers: callers, show: o.show}
+	d.counts = RuleCount{Rule: o.Limit.Rule(), Mode: rule.Enforce.String()}
 	return d
 }
 
@@ -72,15 +57,40 @@ func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err
 	if err != nil {
 		return err
 	}
-	d.keys.see(p.text)
-	d.counts.count(!out.decision.Allowed)
-	if !out.decision.Allowed {
-		d.keys.deny(p.text, d.show)
+	out.caller = identityText{p.text, kindOfLimit, d.secret}
+	d.counts.Events++
+	if out.decision.Allowed {
+		d.counts.Allowed++
+		out.denied = nil
+		return nil
 	}
+	d.counts.Denied++
+	out.denied = onlyLimit
 	return nil
 }
 
-func (d *limitDecider) perRule() []RuleCount { return []RuleCount{d.counts} }
+// onlyLimit are the indexes of the counts of one limit.
+var onlyLimit = []int{0}
+
+// fields reads the line of the event again. An event has only its key until then.
+func (d *limitDecider) fields(p *pending) fields {
+	d.scratch, _, _ = d.format.fields(p.raw, d.scratch[:0]) // it was read before
+	return d.scratch
+}
+
+func (d *limitDecider) perRule() []RuleCount {
+	n := d.counts.Denied
+	d.counts.Attribution = Attribution{Binding: n, Sole: n, Alone: n}
+	return []RuleCount{d.counts}
+}
+
+// keys returns the callers: the limit counts by them.
+func (d *limitDecider) keys(top int) (count int, denied []KeyCount) {
+	for _, c := range d.callers.top(top, d.show) {
+		denied = append(denied, KeyCount{Key: c.Caller, Denied: c.Denied})
+	}
+	return d.callers.requests.count, denied
+}
 
 // limitReader compiles the changes of limit in events, once for each text. A
 // change keeps the scope of the first limit, and its name unless the change has

@@ -2,8 +2,8 @@ package replay
 
 import (
 	"context"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -12,14 +12,14 @@ import (
 
 // rulesDecider decides every event by a rule set.
 type rulesDecider struct {
-	set     *rule.Set
-	store   rulesStore
-	format  Format
-	keys    *keyTally
-	numbers map[*rule.Rule]int // index in counts
-	counts  []RuleCount
-	event   timedFields
-	outcome rule.Outcome
+	set         *rule.Set
+	store       rulesStore
+	format      Format
+	tally       *keyTally
+	show        func(identityText) string
+	attribution *attribution
+	event       timedFields
+	outcome     rule.Outcome
 }
 
 // timedFields are the fields of an event together with its time.
@@ -32,14 +32,12 @@ type timedFields struct {
 // At returns the time of the event.
 func (f *timedFields) At() int64 { return f.t }
 
-func newRulesDecider(store stint.Store, set *rule.Set, format Format, keys *keyTally) *rulesDecider {
-	d := &rulesDecider{set: set, store: rulesStore{Store: store}, format: format, keys: keys, numbers: map[*rule.Rule]int{}}
-	for _, r := range set.Rules() {
-		if r.Mode == rule.Off {
-			continue
-		}
-		d.numbers[r] = len(d.counts)
-		d.counts = append(d.counts, RuleCount{Rule: r.ID, Mode: r.Mode.String()})
+func newRulesDecider(store stint.Store, o *Options, h hasher, clock func() time.Time) *rulesDecider {
+	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h), show: o.show, attribution: newAttribution(o.Rules, o.Alone)}
+	d.store = rulesStore{Store: store}
+	if alone := d.attribution.alone; alone != nil {
+		d.store.record = true
+		alone.open(func() stint.Store { return memoryStore(clock) })
 	}
 	return d
 }
@@ -49,22 +47,29 @@ func (d *rulesDecider) decide(ctx context.Context, p *pending, out *result) (err
 		return err
 	}
 	d.event.t = p.t
-	d.store.refund, d.store.at = p.cost < 0, p.at
+	d.store.begin(p)
 	if err = d.set.DecideInto(ctx, &d.store, &d.event, max(p.cost, -p.cost), &d.outcome); err != nil {
 		return err
 	}
+	d.attribution.count(&d.outcome)
+	if alone := d.attribution.alone; alone != nil {
+		if err = alone.decide(ctx, &d.outcome, d.store.sent, &d.event, p); err != nil {
+			return err
+		}
+	}
 	d.report(out)
-	d.count()
 	return nil
 }
+
+func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
 
 // report sets the result from the outcome. An event on a list, or that no
 // enforced rule counted, has no binding claim.
 func (d *rulesDecider) report(out *result) {
-	*out = result{decision: d.outcome.Decision}
+	*out = result{decision: d.outcome.Decision, caller: d.caller(), denied: d.attribution.denied}
 	for i := range d.outcome.Hits {
 		if key := d.outcome.Hits[i].Key; key != "" {
-			d.keys.see(key)
+			d.tally.see(key)
 		}
 	}
 	binding := d.binding()
@@ -73,7 +78,7 @@ func (d *rulesDecider) report(out *result) {
 	}
 	out.rule, out.key = binding.Rule.ID, rule.KeyText(binding.Key)
 	if !out.decision.Allowed && out.key != "" {
-		d.keys.deny(out.key, d.show)
+		d.tally.deny(out.key, d.masked)
 	}
 }
 
@@ -85,69 +90,72 @@ func (d *rulesDecider) binding() *rule.Hit {
 	return &d.outcome.Hits[d.outcome.Binding]
 }
 
-// show masks the parts of a key that are credentials of the current event.
-func (d *rulesDecider) show(key string) string {
+// caller returns the caller of the event. Of an event without the attributes of a caller, it is
+// the first key that counted the event.
+func (d *rulesDecider) caller() identityText {
+	who := d.event.identity()
+	if who.text != "" || len(d.outcome.Hits) == 0 {
+		return who
+	}
+	who = identityText{text: rule.KeyText(d.outcome.Hits[0].Key), kind: kindOfKey}
+	for _, f := range d.event.fields {
+		who.secret = who.secret || f.value != "" && secretAttribute(f.name) && strings.Contains(who.text, f.value)
+	}
+	return who
+}
+
+// masked shortens the parts of a key that are credentials of the current event.
+func (d *rulesDecider) masked(key string) string {
 	for _, f := range d.event.fields {
 		if f.value != "" && secretAttribute(f.name) {
-			key = strings.ReplaceAll(key, f.value, maskKey(f.value))
+			key = strings.ReplaceAll(key, f.value, d.show(identityText{text: f.value, secret: true}))
 		}
 	}
 	return key
 }
 
-// count counts the event once for each rule that matched it.
-func (d *rulesDecider) count() {
-	hits := d.outcome.Hits
-	for len(hits) > 0 {
-		r := hits[0].Rule
-		end := slices.IndexFunc(hits, func(h rule.Hit) bool { return h.Rule != r })
-		if end < 0 {
-			end = len(hits)
-		}
-		if n, ok := d.numbers[r]; ok {
-			d.counts[n].count(d.denies(hits[:end]))
-		}
-		hits = hits[end:]
-	}
-}
+func (d *rulesDecider) perRule() []RuleCount { return d.attribution.perRule() }
 
-// denies reports whether the rule of these hits decided a denial, or would have
-// in shadow mode.
-func (d *rulesDecider) denies(hits []rule.Hit) bool {
-	if !hits[0].Shadow {
-		binding := d.binding()
-		return binding != nil && binding.Rule == hits[0].Rule && !d.outcome.Allowed()
-	}
-	denied := func(h rule.Hit) bool { return !h.Decision.Allowed }
-	if hits[0].Rule.Any() {
-		return !slices.ContainsFunc(hits, func(h rule.Hit) bool { return !denied(h) })
-	}
-	return slices.ContainsFunc(hits, denied)
+func (d *rulesDecider) keys(top int) (count int, denied []KeyCount) {
+	return d.tally.seen.total(), d.tally.top(top)
 }
-
-func (d *rulesDecider) perRule() []RuleCount { return d.counts }
 
 // rulesStore lets rules decide refunds. Rules know only positive costs, also
 // where a rule sets its own cost. A refund is therefore decided as a request
 // with the positive cost, and rulesStore negates the cost of its claims.
 type rulesStore struct {
 	stint.Store
-	refund bool  // whether the current event is a refund
-	at     int64 // when the cost was taken; 0: now
+	refund bool          // whether the current event is a refund
+	at     int64         // when the cost was taken; 0: now
+	record bool          // keep the claims of the current event
+	sent   []stint.Claim // these claims
+}
+
+// begin prepares the store for the claims of an event.
+func (s *rulesStore) begin(p *pending) {
+	s.refund, s.at, s.sent = p.cost < 0, p.at, s.sent[:0]
 }
 
 // Take passes the claim to the store.
 func (s *rulesStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	s.negate(&c)
+	if s.record {
+		s.sent = append(s.sent, c)
+	}
 	return s.Store.Take(ctx, c)
 }
 
 // TakeGroups passes the groups to the store.
 func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if !s.refund {
-		return s.Store.TakeGroups(ctx, groups, out)
+	if s.refund {
+		groups = storekit.MapClaims(groups, s.negate)
 	}
-	return s.Store.TakeGroups(ctx, storekit.MapClaims(groups, s.negate), out)
+	if s.record {
+		for c := range storekit.Claims(groups) {
+			s.sent = append(s.sent, *c)
+		}
+	}
+	return s.Store.TakeGroups(ctx, groups, out)
 }
 
 // negate makes a claim of a refund event a refund.

@@ -42,7 +42,7 @@ func TestASampleOfCallersIsDecidedAnew(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", name, s, l)
 		}
 		var table strings.Builder
-		if err := s.WriteTable(&table); err != nil {
+		if err := s.WriteText(&table); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"all decisions of 1 % of the callers: 2 callers", "fewer than 30 callers"} {
@@ -73,7 +73,7 @@ func TestMinutesWithGapsAreExcluded(t *testing.T) {
 			t.Errorf("reordered by %v: %+v of %d events", o.Reorder, l, s.Events)
 		}
 		var table strings.Builder
-		if err := s.WriteTable(&table); err != nil {
+		if err := s.WriteText(&table); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"the log lacks 7 lines", "3 events in 2 minutes that lack lines", "700 events, 200 ± ", "denied (28.6 % ± "} {
@@ -104,7 +104,7 @@ func TestASampleOfRequestsIsWeighed(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	var table strings.Builder
-	if err := s.WriteTable(&table); err != nil || !strings.Contains(table.String(), "other rules cannot be tried on it") {
+	if err := s.WriteText(&table); err != nil || !strings.Contains(table.String(), "other rules cannot be tried on it") {
 		t.Errorf("%v\n%s", err, &table)
 	}
 }

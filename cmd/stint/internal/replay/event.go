@@ -20,6 +20,7 @@ type event struct {
 	// of a decision log: the hash of the caller, at least 1; 0 for other events
 	caller uint64
 	text   string // replaying a limit: the key; replaying rules: the whole line
+	raw    string // the whole line
 }
 
 // fieldKind is the JSON type of a value.

@@ -3,34 +3,29 @@ package replay
 import (
 	"cmp"
 	"hash/maphash"
-	"slices"
 	"strings"
 )
 
-// keyTally counts distinct keys and the denials of each key. It keeps the text
-// of denied keys.
+// keyTally counts distinct keys and the denials of each key.
 type keyTally struct {
+	hasher
+
 	seen   *keyCounter
-	denied map[string]*KeyCount
+	denied *ranking[string] // with the form of a key in a report
 }
 
-func newKeyTally() *keyTally {
-	return &keyTally{seen: newKeyCounter(), denied: map[string]*KeyCount{}}
+func newKeyTally(h hasher) *keyTally {
+	return &keyTally{hasher: h, seen: newKeyCounter(), denied: newRanking[string]()}
 }
 
 // see counts a key if it is new.
 func (k *keyTally) see(key string) { k.seen.add(key) }
 
-// deny counts a denial of a key. On the first denial, show returns the form of
-// the key for a summary. The key is copied, because it may be part of a larger
-// text.
+// deny counts a denial of a key. show returns the form of the key for a report.
 func (k *keyTally) deny(key string, show func(string) string) {
-	if known := k.denied[key]; known != nil {
-		known.Denied++
-		return
+	if text, first := k.denied.add(k.of(identityText{text: key})); first {
+		*text = strings.Clone(show(key)) // it may be part of a larger text
 	}
-	key = strings.Clone(key)
-	k.denied[key] = &KeyCount{Key: show(key), Denied: 1}
 }
 
 // KeyCount is a key and the number of its denials.
@@ -39,24 +34,22 @@ type KeyCount struct {
 	Denied int64  `json:"denied"`
 }
 
-// topKeys is the number of keys in a summary.
-const topKeys = 10
-
-// top returns the keys with the most denials, ordered by text among equals.
-func (k *keyTally) top() []KeyCount {
-	counts := make([]KeyCount, 0, len(k.denied))
-	for _, c := range k.denied {
-		counts = append(counts, *c)
+// top returns the n keys with the most denials, ordered by text among equals.
+func (k *keyTally) top(n int) (counts []KeyCount) {
+	all := k.denied.sorted(func(a, b *ranked[string]) int { return cmp.Compare(a.of, b.of) })
+	for _, one := range all[:min(n, len(all))] {
+		counts = append(counts, KeyCount{one.of, int64(one.count)})
 	}
-	slices.SortFunc(counts, func(a, b KeyCount) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
-	})
-	return slices.Clone(counts[:min(len(counts), topKeys)])
+	return counts
 }
 
 // secretAttribute reports whether the values of an attribute are credentials.
 func secretAttribute(name string) bool {
-	return name == "api_key" || name == "header:authorization" || name == "header:x-api-key"
+	switch name {
+	case "api_key", "header:authorization", "header:proxy-authorization", "header:x-api-key", "header:cookie":
+		return true
+	}
+	return false
 }
 
 // maskKey returns the first third of a credential, at most 8 characters, which

@@ -58,7 +58,7 @@ func (o *orderer) pop(before int64, p *pending) bool {
 		o.popHeap()
 	}
 	*p = o.slots[first.slot]
-	o.slots[first.slot].text = "" // lets the block that holds the text be freed
+	o.slots[first.slot].text, o.slots[first.slot].raw = "", "" // lets the block that holds them be freed
 	o.free = append(o.free, first.slot)
 	return true
 }

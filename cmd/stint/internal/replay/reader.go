@@ -71,7 +71,7 @@ func (r *reader) pause(ctx context.Context) error {
 // take adds an event to the window, or decides it at once when the order of the
 // inputs is kept.
 func (r *reader) take(ctx context.Context, e *event, input int, decide func(context.Context, *pending) error) error {
-	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text, caller: e.caller}
+	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text, raw: e.raw, caller: e.caller}
 	if e.limit != "" && r.limits != nil {
 		var err error
 		if p.limit, err = r.limits.read(e.limit); err != nil {

@@ -1,14 +1,23 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
+)
+
+// DefaultTop is the default length of the lists in a report, and MostTop the greatest.
+const (
+	DefaultTop = 10
+	MostTop    = 1000
 )
 
 // DefaultReorder is the reorder window that the command uses.
@@ -48,6 +57,26 @@ type Options struct {
 	// decisions, in large writes. Nil writes none.
 	Decisions io.Writer
 
+	// Against, if not nil, are other rules to compare Rules with. They decide every event
+	// that Rules decide, with counters in memory. AgainstName is their name in the report.
+	Against     *rule.Set
+	AgainstName string
+
+	// Alone also counts what each rule denies when it is the only one, if there are several
+	// rules or a rule has several limits. It takes counters of its own for each key, in
+	// memory, which about doubles the memory for the keys.
+	Alone bool
+
+	// Top is the number of keys and of callers that each list of the report has, at most
+	// [MostTop]. 0 means [DefaultTop].
+	Top int
+
+	// Hash returns a hash of a credential. The report has its beginning after the
+	// shortened credential. Nil: the report has none.
+	Hash func(text string) string
+	// ShowKeys has credentials in the report as they are.
+	ShowKeys bool
+
 	// Progress is called from time to time by the goroutine of [Run]. It may be
 	// nil.
 	Progress func(Progress)
@@ -59,22 +88,22 @@ type Progress struct {
 	Bytes  int64 // bytes read from all inputs, before decompression
 }
 
-// Run replays the inputs, merged by time, and returns a summary. It ends early
+// Run replays the inputs, merged by time, and returns a report. It ends early
 // when ctx is done, or when a decision cannot be made or written.
 //
 // If an input fails, the events read before the failure and those of the other
-// inputs are still decided, and the error comes with a complete summary. The
+// inputs are still decided, and the error comes with a complete report. The
 // same holds when no line of any input could be read.
-func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error) {
+func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) {
 	if err := errors.Join(options.check(), checkInputs(inputs)); err != nil {
-		return Summary{}, err
+		return Report{}, err
 	}
-	options.By = rule.AttributeName(options.By)
+	options.By, options.Top = rule.AttributeName(options.By), cmp.Or(options.Top, DefaultTop)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r, err := newReplay(ctx, &options, inputs)
 	if err != nil {
-		return Summary{}, err
+		return Report{}, err
 	}
 	if err = r.decideAll(ctx); err == nil {
 		err = r.flush()
@@ -82,11 +111,15 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 	if ctx.Err() != nil {
 		err = errors.Join(err, r.flush()) // write the decisions made so far
 	}
-	return r.summary(), errors.Join(err, r.inputErrors(r.counts.Events))
+	return r.report(), errors.Join(err, r.inputErrors(r.counts.Events))
 }
 
 func (o *Options) check() error {
 	switch {
+	case o.Top < 0 || o.Top > MostTop:
+		return fmt.Errorf("top: %d is out of range (use 0 to %d)", o.Top, MostTop)
+	case o.Against != nil && o.Rules == nil:
+		return errors.New("replay: there are no rules to compare with")
 	case o.Rules != nil && (o.Limit.Valid() || o.By != ""):
 		return errors.New("replay: rules and a limit are both given (choose one)")
 	case o.Rules == nil && !o.Limit.Valid():
@@ -94,6 +127,21 @@ func (o *Options) check() error {
 	}
 	return o.checkReading()
 }
+
+// show returns the form of an identity in a report.
+func (o *Options) show(who identityText) string {
+	switch {
+	case !who.secret || o.ShowKeys:
+		return strings.ToValidUTF8(rule.KeyText(who.text), "\ufffd")
+	case o.Hash == nil:
+		return maskKey(rule.KeyText(who.text))
+	}
+	hash := o.Hash(who.text)
+	return maskKey(rule.KeyText(who.text)) + hash[:min(len(hash), shownHash)]
+}
+
+// shownHash is the number of characters of a hash that a report has.
+const shownHash = 6
 
 func checkInputs(inputs []Input) error {
 	for i, in := range inputs {
@@ -110,17 +158,22 @@ type replay struct {
 
 	options   *Options
 	decider   decider
-	keys      *keyTally
+	callers   *callerTally
+	series    *series
 	log       *logTally
 	decisions decisionWriter
 	retrier   *retrier // nil: denied clients do nothing
 	now       int64    // time of the current event
 	result    result
-	counts    Summary
+	counts    Report
+
+	comparison *comparison // nil: none
 }
 
 func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
-	r := &replay{options: o, keys: newKeyTally(), log: newLogTally(), decisions: decisionWriter{out: o.Decisions}}
+	r := &replay{options: o, log: newLogTally(), decisions: decisionWriter{out: o.Decisions}}
+	h := hasher{maphash.MakeSeed()}
+	r.callers = newCallerTally(h)
 	clock := func() time.Time { return time.UnixMicro(r.now) }
 	newStore := o.Store
 	if newStore == nil {
@@ -131,10 +184,15 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		return nil, errors.New("replay: Store returned nil (return an empty store)")
 	}
 	if o.Rules != nil {
-		r.decider = newRulesDecider(store, o.Rules, o.Format, r.keys)
+		d := newRulesDecider(store, o, h, clock)
+		r.decider = d
+		if o.Against != nil {
+			r.comparison = newComparison(o, h, clock, &d.event)
+		}
 	} else {
-		r.decider = newLimitDecider(store, o.Limit, o.By, r.keys)
+		r.decider = newLimitDecider(store, o, r.callers)
 	}
+	r.series = newSeries(lineRules + len(r.decider.perRule()))
 	r.reader = startReader(ctx, o, r.log, inputs)
 	if o.Rules == nil {
 		r.limits = &limitReader{first: o.Limit, known: map[string]stint.Limit{}}
@@ -163,6 +221,11 @@ func (r *replay) decide(ctx context.Context, p *pending) error {
 		return r.undecided(p, err)
 	}
 	r.count(p, &r.result)
+	if r.comparison != nil {
+		if err := r.comparison.decide(ctx, p, &r.result, r.series.at(p.t)); err != nil {
+			return fmt.Errorf("%s:%d: no decision: %w", r.inputs[p.input()].Name, p.line(), err)
+		}
+	}
 	if err := r.decisions.write(p, &r.result); err != nil {
 		return fmt.Errorf("decisions cannot be written: %w", err)
 	}
@@ -179,7 +242,7 @@ func (r *replay) flush() error {
 // undecided records an invalid event as a bad line, and returns any other
 // error.
 func (r *replay) undecided(p *pending, err error) error {
-	if known := (*stint.Error)(nil); errors.As(err, &known) && known.Code == stint.CodeInvalid {
+	if invalid(err) {
 		r.bad(p, err)
 		return nil
 	}

@@ -34,7 +34,7 @@ func inputsOf(texts ...string) (inputs []Input) {
 }
 
 // replayed returns the decision lines and the summary.
-func replayed(t *testing.T, o Options, inputs ...Input) ([]string, Summary) {
+func replayed(t *testing.T, o Options, inputs ...Input) ([]string, Report) {
 	t.Helper()
 	var out strings.Builder
 	o.Decisions = &out

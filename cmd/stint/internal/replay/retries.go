@@ -80,6 +80,14 @@ type retry struct {
 	attempt int   // 1: the first retry
 }
 
+// size returns the bytes of the texts, which are one if rules are replayed.
+func (r *retry) size() int {
+	if r.text == r.raw {
+		return len(r.raw)
+	}
+	return len(r.text) + len(r.raw)
+}
+
 // retrier decides the events of a replay together with the retries that their
 // denials cause, in order of time.
 type retrier struct {
@@ -113,7 +121,10 @@ func (r *retrier) decide(ctx context.Context, p *pending) error {
 	r.counts.DeniedFirst++
 	r.denied.add(r.result.key)
 	next := retry{*p, p.t, 0}
-	next.text = strings.Clone(p.text) // the text would hold its whole block in memory
+	next.raw = strings.Clone(p.raw) // the texts would hold their whole block in memory
+	if next.text = next.raw; p.text != p.raw {
+		next.text = strings.Clone(p.text)
+	}
 	r.again(next)
 	return nil
 }
@@ -127,7 +138,7 @@ func (r *retrier) finish(ctx context.Context) error {
 func (r *retrier) retryBefore(ctx context.Context, t int64, order uint64) error {
 	for len(r.waiting) > 0 && r.waiting[0].before(t, order) {
 		next := *heap.Pop(&r.waiting).(*retry) //nolint:forcetypeassert // the heap holds nothing else
-		r.bytes -= len(next.text)
+		r.bytes -= next.size()
 		decided, err := r.decideOne(ctx, &next.pending)
 		if err != nil {
 			return err
@@ -165,7 +176,7 @@ func (r *retrier) again(next retry) {
 		wait = hammerEvery
 	}
 	next.attempt++
-	room := len(r.waiting) < mostWaiting && r.bytes+len(next.text) <= mostWaitingBytes
+	room := len(r.waiting) < mostWaiting && r.bytes+next.size() <= mostWaitingBytes
 	if next.attempt > mostRetries || wait == stint.Never || !room {
 		r.counts.GaveUp++
 		r.lost.add(r.result.key)
@@ -175,7 +186,7 @@ func (r *retrier) again(next retry) {
 		return
 	}
 	next.t += max(1, wait.Microseconds())
-	r.bytes += len(next.text)
+	r.bytes += next.size()
 	heap.Push(&r.waiting, &next)
 }
 

@@ -119,7 +119,7 @@ func TestRetriesOfRules(t *testing.T) {
 		t.Errorf("%+v\n%s", r, strings.Join(lines, "\n"))
 	}
 	var table strings.Builder
-	if err := s.WriteTable(&table); err != nil || !strings.Contains(table.String(), "3 recorded and 1 retries, 1.33 for each recorded one") || !strings.Contains(table.String(), "p50 1s, p99 1s") {
+	if err := s.WriteText(&table); err != nil || !strings.Contains(table.String(), "3 recorded and 1 retries, 1.33 for each recorded one") || !strings.Contains(table.String(), "p50 1s, p99 1s") {
 		t.Errorf("%v\n%s", err, &table)
 	}
 }

@@ -2,6 +2,9 @@ package replay
 
 import (
 	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,14 +73,17 @@ func TestRulesDecide(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	wantRules := []RuleCount{
-		{"orders", "enforce", 2, 1, 1},
-		{"wide", "enforce", 4, 4, 0},
-		{"watched", "shadow", 5, 4, 1}, // its third charged event exceeded the limit
-		{"either", "shadow", 5, 5, 0},
-	}
-	if !slices.Equal(s.PerRule, wantRules) {
-		t.Errorf("got %v, want %v", s.PerRule, wantRules)
+	for i, want := range []RuleCount{
+		{Rule: "orders", Mode: "enforce", Events: 2, Allowed: 1, Denied: 1, Attribution: Attribution{Binding: 1, Sole: 1, Alone: -1}},
+		{Rule: "wide", Mode: "enforce", Events: 4, Allowed: 4, Attribution: Attribution{Alone: -1}},
+		{Rule: "watched", Mode: "shadow", Events: 5, Allowed: 4, Denied: 1, Attribution: Attribution{Sole: 1, Alone: -1}}, // its third charged event exceeded the limit
+		{Rule: "either", Mode: "shadow", Events: 5, Allowed: 5, Attribution: Attribution{Alone: -1}},
+	} {
+		got := s.PerRule[i]
+		got.Limits, got.DeniedOverTime = nil, nil
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
 	}
 	if s.Events != 7 || s.Allowed != 5 || s.Denied != 2 || s.Keys != 2 || s.Unreadable != 1 || s.UnreadableLines[0].Line != 8 {
 		t.Errorf("got %+v", s)
@@ -162,7 +168,7 @@ func TestTopKeysDenied(t *testing.T) {
 
 func TestKeyTallyCountsEachOnce(t *testing.T) {
 	for _, keys := range []int{1, 20_000, 300_000} {
-		k := newKeyTally()
+		k := newKeyTally(hasher{maphash.MakeSeed()})
 		for i := range 3 * keys {
 			k.see(strconv.Itoa(i % keys))
 		}
@@ -173,17 +179,48 @@ func TestKeyTallyCountsEachOnce(t *testing.T) {
 }
 
 // Similar bits go to neighbouring places, also across the end of the table.
-func TestKeySetKeepsBitsThatAreAlike(t *testing.T) {
-	var p keyPart
-	for i := range uint64(1000) {
-		if kept := placeMask - i; !p.add(kept) || p.add(kept) {
-			t.Fatalf("%x is not kept once", kept)
+func TestKeyPartKeepsBitsThatAreAlike(t *testing.T) {
+	for _, bits := range []int{keyBits, countedBits} {
+		var p keyPart
+		for i := range uint64(1000) {
+			kept := 1<<bits - 1 - i
+			if _, fresh := p.add(kept, bits); !fresh {
+				t.Fatalf("%x is not new", kept)
+			}
+			if _, fresh := p.add(kept, bits); fresh {
+				t.Fatalf("%x is not kept once", kept)
+			}
+		}
+		for i := range uint64(1000) {
+			if _, fresh := p.add(1<<bits-1-i, bits); fresh {
+				t.Fatalf("%x was forgotten", 1<<bits-1-i)
+			}
 		}
 	}
-	for i := range uint64(1000) {
-		if p.add(placeMask - i) {
-			t.Fatalf("%x was forgotten", placeMask-i)
+}
+
+// Counts are exact, also those that are too large for a place.
+func TestKeyCounts(t *testing.T) {
+	var c keyCounts
+	random := rand.New(rand.NewPCG(1, 2))
+	want := map[uint64]uint64{}
+	for range 300_000 {
+		hash := random.Uint64() % 1000 * 0x9e3779b97f4a7c15
+		if random.IntN(2) == 0 {
+			hash = 7 << 60
 		}
+		want[hash]++
+		if got := c.add(hash); got != want[hash] {
+			t.Fatalf("%x was added %d times, want %d", hash, got, want[hash])
+		}
+	}
+	for hash, n := range want {
+		if got := c.of(hash); got != n {
+			t.Errorf("%x was added %d times, want %d", hash, got, n)
+		}
+	}
+	if c.count != len(want) || c.of(5) != 0 {
+		t.Errorf("%d keys, want %d; a key that was not added has %d", c.count, len(want), c.of(5))
 	}
 }
 

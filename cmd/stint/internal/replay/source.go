@@ -206,6 +206,7 @@ func (s *source) readEvent(e *event, line string) (decide bool, err error) {
 			by = "id"
 		}
 	}
+	e.raw = line
 	if by == "" {
 		e.text = line
 		return true, nil

@@ -89,6 +89,7 @@ type pending struct {
 	cost  int64
 	at    int64
 	text  string // text of the event
+	raw   string // the whole line
 	// of a decision log: the hash of the caller; 0 for other events
 	caller uint64
 	limit  stint.Limit // the limit from this event on; invalid: no change

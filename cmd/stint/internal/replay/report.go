@@ -1,20 +1,14 @@
 package replay
 
-import (
-	"fmt"
-	"io"
-	"slices"
-	"text/tabwriter"
-	"time"
-)
-
-// Summary is the result of a replay.
-type Summary struct {
+// Report is the result of a replay. Its JSON names do not change.
+type Report struct {
 	Events      int64   `json:"events"` // number of decided events
 	Keys        int64   `json:"keys"`   // number of distinct keys that were counted
 	Allowed     int64   `json:"allowed"`
 	Denied      int64   `json:"denied"`
 	ShareDenied float64 `json:"share_denied"` // share of events, 0 to 1
+	// DeniedByList counts the events that a deny list denied, of the rules or of one rule.
+	DeniedByList int64 `json:"denied_by_list"`
 
 	// Late counts the events that were decided after an event with a later time.
 	Late int64 `json:"late"`
@@ -34,11 +28,34 @@ type Summary struct {
 	LastUS  int64 `json:"last_us"`
 
 	PerRule       []RuleCount `json:"per_rule"`        // in file order
-	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // at most 10; credentials are shortened
+	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // the keys of the binding claims
 
+	Callers       int64    `json:"callers"`
+	CallersDenied int64    `json:"callers_denied"` // callers with at least one denial
+	TopCallers    []Caller `json:"top_callers"`    // those with the most denials
+
+	OverTime    Series        `json:"over_time"`
+	Compare     *Comparison   `json:"compare,omitempty"`      // nil without [Options.Against]
 	DecisionLog *LogSummary   `json:"decision_log,omitempty"` // nil if no input is one
 	Retries     *RetrySummary `json:"retries,omitempty"`      // nil without retries
 }
+
+// Series has counts in steps of equal length. Times are in microseconds since the Unix epoch.
+type Series struct {
+	StartUS int64   `json:"start_us"` // when the first step begins
+	StepUS  int64   `json:"step_us"`
+	Events  []int64 `json:"events"`
+	Denied  []int64 `json:"denied"`
+}
+
+// The lines of the series of a replay. The lines of the rules follow them.
+const (
+	lineEvents = iota
+	lineDenied
+	lineNewlyDenied
+	lineNewlyAllowed
+	lineRules
+)
 
 // count counts one decided event.
 func (r *replay) count(p *pending, of *result) {
@@ -54,73 +71,46 @@ func (r *replay) count(p *pending, of *result) {
 	if p.caller != 0 {
 		r.log.count(p.t, p.caller, of.decision.Allowed)
 	}
+	r.callers.count(of.caller, &of.decision, p, r.decider)
+	at := r.series.at(p.t)
+	at[lineEvents]++
+	for _, n := range of.denied {
+		at[lineRules+n]++
+	}
 	if of.decision.Allowed {
 		c.Allowed++
 		return
 	}
 	c.Denied++
+	at[lineDenied]++
 }
 
-func (r *replay) summary() Summary {
-	s := r.counts
-	s.Keys = int64(r.keys.seen.total())
+func (r *replay) report() Report {
+	s, top := r.counts, r.options.Top
 	if s.Events > 0 {
 		s.ShareDenied = float64(s.Denied) / float64(s.Events)
 	}
 	s.Unreadable = r.merger.bad.count
 	s.UnreadableLines = append([]BadLine{}, r.merger.bad.first...)
 	s.Outside, s.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
+	keys, denied := r.decider.keys(top)
+	s.Keys, s.TopKeysDenied = int64(keys), append([]KeyCount{}, denied...)
+	s.Callers, s.CallersDenied = int64(r.callers.requests.count), int64(r.callers.denied.counts.count)
+	s.TopCallers = r.callers.top(top, r.options.show)
+	s.OverTime = Series{StartUS: r.series.start, StepUS: r.series.step, Events: r.series.line(lineEvents), Denied: r.series.line(lineDenied)}
 	s.PerRule = append([]RuleCount{}, r.decider.perRule()...)
-	s.TopKeysDenied = r.keys.top()
+	s.DeniedByList = s.Denied
+	for i := range s.PerRule {
+		s.PerRule[i].DeniedOverTime = r.series.line(lineRules + i)
+		s.DeniedByList -= s.PerRule[i].Binding
+	}
+	if r.comparison != nil {
+		s.Compare = r.comparison.report(top, &r.callers.requests, r.options.show)
+		s.Compare.NewlyDeniedOverTime, s.Compare.NewlyAllowedOverTime = r.series.line(lineNewlyDenied), r.series.line(lineNewlyAllowed)
+	}
 	s.DecisionLog = r.logSummary()
 	s.Retries = r.retrier.summary()
 	return s
-}
-
-// WriteTable writes the summary as a table for people.
-func (s *Summary) WriteTable(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "events\t%d\n", s.Events)
-	if s.Events > 0 {
-		fmt.Fprintf(w, "time\t%s to %s\n", timeText(s.FirstUS), timeText(s.LastUS))
-	}
-	fmt.Fprintf(w, "keys\t%d\nallowed\t%d\ndenied\t%d\nshare denied\t%.2f %%\n", s.Keys, s.Allowed, s.Denied, 100*s.ShareDenied)
-	fmt.Fprintf(w, "late\t%d\nunreadable\t%d\n", s.Late, s.Unreadable)
-	if s.Outside > 0 {
-		fmt.Fprintf(w, "outside\t%d\n", s.Outside)
-	}
-	if s.Missing > 0 {
-		fmt.Fprintf(w, "missing\t%d\n", s.Missing)
-	}
-	s.DecisionLog.write(w)
-	s.Retries.write(w)
-	s.writeRules(w)
-	s.writeKeys(w)
-	return w.Flush()
-}
-
-func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
-
-// writeRules writes the counts of the rules. It writes nothing when a limit is
-// replayed, because its counts equal the totals.
-func (s *Summary) writeRules(w io.Writer) {
-	if !slices.ContainsFunc(s.PerRule, func(c RuleCount) bool { return c.Rule != "" }) {
-		return
-	}
-	fmt.Fprint(w, "\nrule\tmode\tevents\tallowed\tdenied\n")
-	for _, c := range s.PerRule {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", c.Rule, c.Mode, c.Events, c.Allowed, c.Denied)
-	}
-}
-
-func (s *Summary) writeKeys(w io.Writer) {
-	if len(s.TopKeysDenied) == 0 {
-		return
-	}
-	fmt.Fprint(w, "\ntop keys denied\ttimes\n")
-	for _, k := range s.TopKeysDenied {
-		fmt.Fprintf(w, "%s\t%d\n", k.Key, k.Denied)
-	}
 }
 
 // BadLine is a line that could not be read or whose event could not be decided.

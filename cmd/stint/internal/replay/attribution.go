@@ -1,0 +1,217 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// Attribution says for which events a rule or one of its limits is responsible.
+//
+// One denial can be due to several rules. The caller gets the answer of only one of them, the
+// one with the longest wait, so a count of answers hides the others. Sole says what changes
+// at once if the rule is removed, and Alone what the rule does if the others are removed.
+type Attribution struct {
+	// Binding counts the denials whose answer this was. With the denials of deny lists they
+	// add up to all denials. A rule in shadow mode has none.
+	Binding int64 `json:"binding"`
+	// Sole counts the events that only this denied, and Also those that others denied, too.
+	// A rule in shadow mode counts here what it would have denied, compared with the
+	// enforced rules.
+	Sole int64 `json:"sole"`
+	Also int64 `json:"also"`
+	// Alone counts the events that this denies when it is the only rule, or the only limit.
+	// It is -1 without [Options.Alone].
+	Alone int64 `json:"alone"`
+}
+
+// RuleCount has the counts of one rule. A rule in shadow mode denies nothing; its counts are
+// what it would have done.
+type RuleCount struct {
+	Rule    string `json:"rule"` // id of the rule; empty when a limit is replayed
+	Mode    string `json:"mode"` // enforce or shadow
+	Events  int64  `json:"events"`
+	Allowed int64  `json:"allowed"`
+	Denied  int64  `json:"denied"` // Sole and Also together
+
+	Attribution
+
+	Limits []LimitCount `json:"limits,omitempty"` // if the rule has several
+
+	// DeniedOverTime are the denials by this rule in the steps of [Report.OverTime].
+	DeniedOverTime []int64 `json:"denied_over_time"`
+}
+
+// LimitCount has the counts of one limit of a rule.
+type LimitCount struct {
+	Limit string `json:"limit"` // its name, and its numbers for most requests
+
+	Attribution
+
+	name string
+}
+
+// attribution counts for each rule which events it denied. It belongs to one replay.
+type attribution struct {
+	numbers map[*rule.Rule]int // index in counts
+	counts  []RuleCount
+	alone   *aloneJudge // nil: Alone is not asked for, or follows from the other counts
+	asked   bool        // Alone is asked for
+	denied  []int       // the rules that denied the current event, as indexes of counts
+}
+
+func newAttribution(set *rule.Set, alone bool) *attribution {
+	a := &attribution{numbers: map[*rule.Rule]int{}, asked: alone}
+	several := false
+	for _, r := range set.Rules() {
+		if r.Mode == rule.Off {
+			continue
+		}
+		a.numbers[r] = len(a.counts)
+		limits := limitsOf(set, r)
+		several = several || len(limits) > 0
+		a.counts = append(a.counts, RuleCount{Rule: r.ID, Mode: r.Mode.String(), Limits: limits})
+	}
+	if alone && (several || len(a.counts) > 1) {
+		a.alone = newAloneJudge(set, a)
+	}
+	return a
+}
+
+// limitsOf returns a count for each name of the rule's limits, or nil if there is only one.
+// The limits of tiers and overrides that differ only in their numbers have the same name.
+func limitsOf(set *rule.Set, r *rule.Rule) (counts []LimitCount) {
+	for _, e := range r.Effective(set) {
+		for _, l := range e.Limits {
+			if !slices.ContainsFunc(counts, func(c LimitCount) bool { return c.name == l.Name() }) {
+				counts = append(counts, LimitCount{Limit: l.String(), name: l.Name()})
+			}
+		}
+	}
+	if len(counts) < 2 {
+		return nil
+	}
+	return counts
+}
+
+// limit returns the count of a limit, or nil if the rule has only one limit.
+func (c *RuleCount) limit(l stint.Limit) *LimitCount {
+	for i := range c.Limits {
+		if c.Limits[i].name == l.Name() {
+			return &c.Limits[i]
+		}
+	}
+	return nil
+}
+
+// count counts a decided event.
+func (a *attribution) count(o *rule.Outcome) {
+	a.denied = a.denied[:0]
+	rules, limits := 0, 0
+	if !o.Decision.Allowed {
+		rules, limits = enforcedDenials(o.Hits)
+	}
+	for hits := range byRule(o.Hits) {
+		n, known := a.numbers[hits[0].Rule]
+		if !known {
+			continue
+		}
+		c := &a.counts[n]
+		c.Events++
+		if !denies(hits) {
+			c.Allowed++
+			continue
+		}
+		c.Denied++
+		a.denied = append(a.denied, n)
+		c.share(rules, hits[0].Shadow)
+		for i := range hits {
+			if l := c.limit(hits[i].Limit); l != nil && !hits[i].Decision.Allowed {
+				l.share(limits, hits[i].Shadow)
+			}
+		}
+	}
+	if o.Binding >= 0 && !o.Allowed() {
+		binding := &o.Hits[o.Binding]
+		c := &a.counts[a.numbers[binding.Rule]]
+		c.Binding++
+		if l := c.limit(binding.Limit); l != nil {
+			l.Binding++
+		}
+	}
+}
+
+// share counts a denial, given how many enforced rules or limits denied the event.
+func (a *Attribution) share(enforced int, shadow bool) {
+	if enforced == 0 || !shadow && enforced == 1 {
+		a.Sole++
+	} else {
+		a.Also++
+	}
+}
+
+// byRule yields the hits of one rule after the other.
+func byRule(hits []rule.Hit) func(yield func([]rule.Hit) bool) {
+	return func(yield func([]rule.Hit) bool) {
+		for len(hits) > 0 {
+			r := hits[0].Rule
+			end := slices.IndexFunc(hits, func(h rule.Hit) bool { return h.Rule != r })
+			if end < 0 {
+				end = len(hits)
+			}
+			if !yield(hits[:end]) {
+				return
+			}
+			hits = hits[end:]
+		}
+	}
+}
+
+// denies reports whether the rule of these hits denies the event by itself.
+func denies(hits []rule.Hit) bool {
+	denied := 0
+	for i := range hits {
+		if !hits[i].Decision.Allowed {
+			denied++
+		}
+	}
+	if hits[0].Rule.Any() {
+		return denied == len(hits)
+	}
+	return denied > 0
+}
+
+// enforcedDenials returns how many enforced rules deny the event, and how many of their
+// limits.
+func enforcedDenials(hits []rule.Hit) (rules, limits int) {
+	for of := range byRule(hits) {
+		if of[0].Shadow || !denies(of) {
+			continue
+		}
+		rules++
+		for i := range of {
+			if !of[i].Decision.Allowed {
+				limits++
+			}
+		}
+	}
+	return rules, limits
+}
+
+// perRule returns the counts.
+func (a *attribution) perRule() []RuleCount {
+	for i := range a.counts {
+		c := &a.counts[i]
+		switch {
+		case !a.asked:
+			c.Alone = -1
+			for j := range c.Limits {
+				c.Limits[j].Alone = -1
+			}
+		case len(a.counts) == 1: // the only rule
+			c.Alone = c.Denied
+		}
+	}
+	return a.counts
+}

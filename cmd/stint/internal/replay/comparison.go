@@ -1,0 +1,170 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// comparison decides every event by a second rule set, with counters of its own in memory. It
+// counts the events that the two sets decide differently.
+type comparison struct {
+	set     *rule.Set
+	store   rulesStore
+	event   *timedFields // of the current event
+	outcome rule.Outcome
+	counts  Comparison
+	byID    map[string]int // index in counts.PerRule
+
+	hasher       hasher
+	newlyDenied  *ranking[identityText]
+	newlyAllowed *ranking[identityText]
+}
+
+// Comparison is what changes for the recorded traffic when other rules replace those of the
+// replay.
+type Comparison struct {
+	With         string  `json:"with"` // the name of the other rules
+	Allowed      int64   `json:"allowed"`
+	Denied       int64   `json:"denied"`
+	ShareDenied  float64 `json:"share_denied"` // share of their events, 0 to 1
+	NewlyDenied  int64   `json:"newly_denied"`
+	NewlyAllowed int64   `json:"newly_allowed"`
+	// Invalid counts the events that the other rules refuse to decide, such as by an
+	// attribute that is not an address. They are not in the other counts.
+	Invalid int64 `json:"invalid"`
+
+	CallersNewlyDenied  int64 `json:"callers_newly_denied"`
+	CallersNewlyAllowed int64 `json:"callers_newly_allowed"`
+
+	PerRule []RuleChange `json:"per_rule"` // the rules of both sets, in file order
+
+	TopNewlyDenied  []CallerChange `json:"top_newly_denied"`
+	TopNewlyAllowed []CallerChange `json:"top_newly_allowed"`
+
+	// The newly denied and newly allowed events in the steps of [Report.OverTime].
+	NewlyDeniedOverTime  []int64 `json:"newly_denied_over_time"`
+	NewlyAllowedOverTime []int64 `json:"newly_allowed_over_time"`
+}
+
+// RuleChange has the counts of the rules with one id in two sets. A denial counts for the
+// rule whose answer it was.
+type RuleChange struct {
+	Rule         string `json:"rule"` // empty: a deny list
+	Before       int64  `json:"denied_before"`
+	After        int64  `json:"denied_after"`
+	NewlyDenied  int64  `json:"newly_denied"`  // by the rule of the other set
+	NewlyAllowed int64  `json:"newly_allowed"` // denied before by the rule of the first set
+}
+
+// CallerChange is a caller with requests that are decided differently.
+type CallerChange struct {
+	Caller   string `json:"caller"`
+	Requests int64  `json:"requests"`
+	Changed  int64  `json:"changed"`
+}
+
+func newComparison(o *Options, h hasher, clock func() time.Time, event *timedFields) *comparison {
+	c := &comparison{set: o.Against, event: event, hasher: h, byID: map[string]int{}, newlyDenied: newRanking[identityText](), newlyAllowed: newRanking[identityText]()}
+	c.store.Store = memoryStore(clock)
+	c.counts.With = o.AgainstName
+	for _, set := range []*rule.Set{o.Rules, o.Against} {
+		for _, r := range set.Rules() {
+			if r.Mode == rule.Enforce {
+				c.rule(r.ID)
+			}
+		}
+	}
+	return c
+}
+
+// rule returns the counts of the rules with an id.
+func (c *comparison) rule(id string) *RuleChange {
+	i, known := c.byID[id]
+	if !known {
+		i = len(c.counts.PerRule)
+		c.byID[id] = i
+		c.counts.PerRule = append(c.counts.PerRule, RuleChange{Rule: id})
+	}
+	return &c.counts.PerRule[i]
+}
+
+// decide decides an event that was decided as before says. at are the counts of its time.
+func (c *comparison) decide(ctx context.Context, p *pending, before *result, at []int64) error {
+	if !before.decision.Allowed {
+		c.rule(before.rule).Before++
+	}
+	c.store.begin(p)
+	err := c.set.DecideInto(ctx, &c.store, c.event, max(p.cost, -p.cost), &c.outcome)
+	if invalid(err) {
+		c.counts.Invalid++
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	allowed := c.outcome.Allowed()
+	if allowed {
+		c.counts.Allowed++
+	} else {
+		c.counts.Denied++
+		c.rule(c.bindingRule()).After++
+	}
+	switch {
+	case before.decision.Allowed && !allowed:
+		c.counts.NewlyDenied++
+		c.rule(c.bindingRule()).NewlyDenied++
+		c.change(c.newlyDenied, before.caller)
+		at[lineNewlyDenied]++
+	case !before.decision.Allowed && allowed:
+		c.counts.NewlyAllowed++
+		c.rule(before.rule).NewlyAllowed++
+		c.change(c.newlyAllowed, before.caller)
+		at[lineNewlyAllowed]++
+	}
+	return nil
+}
+
+// bindingRule returns the rule whose answer a denial was. It is empty for a deny list.
+func (c *comparison) bindingRule() string {
+	if c.outcome.Binding < 0 {
+		return ""
+	}
+	return c.outcome.Hits[c.outcome.Binding].Rule.ID
+}
+
+func (c *comparison) change(callers *ranking[identityText], who identityText) {
+	if text, first := callers.add(c.hasher.of(who)); first {
+		*text = who
+		text.text = strings.Clone(who.text)
+	}
+}
+
+// report returns the counts, with the top callers.
+func (c *comparison) report(top int, requests *keyCounts, show func(identityText) string) *Comparison {
+	r := c.counts
+	if n := r.Allowed + r.Denied; n > 0 {
+		r.ShareDenied = float64(r.Denied) / float64(n)
+	}
+	r.PerRule = append([]RuleChange{}, r.PerRule...)
+	r.CallersNewlyDenied, r.CallersNewlyAllowed = int64(c.newlyDenied.counts.count), int64(c.newlyAllowed.counts.count)
+	changes := func(of *ranking[identityText]) []CallerChange {
+		all := of.sorted(func(a, b *ranked[identityText]) int { return cmp.Compare(a.of.text, b.of.text) })
+		list := make([]CallerChange, 0, min(top, len(all)))
+		for _, one := range all[:min(top, len(all))] {
+			list = append(list, CallerChange{show(one.of), int64(requests.of(one.hash)), int64(one.count)})
+		}
+		return list
+	}
+	r.TopNewlyDenied, r.TopNewlyAllowed = changes(c.newlyDenied), changes(c.newlyAllowed)
+	return &r
+}
+
+// invalid reports whether an error says that the event is invalid under a rule set.
+func invalid(err error) bool {
+	return err != nil && stint.CodeOf(err) == stint.CodeInvalid
+}

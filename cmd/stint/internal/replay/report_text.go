@@ -1,0 +1,309 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// WriteText writes the report for people, in lines of at most 80 characters where numbers are
+// not very large.
+func (s *Report) WriteText(out io.Writer) error {
+	w := &textWriter{Writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	w.linef("events\t%d", s.Events)
+	if s.Events > 0 {
+		w.linef("time\t%s to %s", timeText(s.FirstUS), timeText(s.LastUS))
+	}
+	w.linef("keys\t%d", s.Keys)
+	w.linef("allowed\t%d\ndenied\t%d\nshare denied\t%s", s.Allowed, s.Denied, share(s.ShareDenied))
+	w.linef("callers denied\t%d of %d", s.CallersDenied, s.Callers)
+	w.linef("late\t%d\nunreadable\t%d", s.Late, s.Unreadable)
+	if s.Outside > 0 {
+		w.linef("outside\t%d", s.Outside)
+	}
+	if s.Missing > 0 {
+		w.linef("missing\t%d", s.Missing)
+	}
+	s.DecisionLog.write(w)
+	s.Retries.write(w)
+	s.writeRules(w)
+	s.writeOverTime(w)
+	s.writeCallers(w)
+	s.writeKeys(w)
+	if s.Compare != nil {
+		s.Compare.write(w, s)
+	}
+	return w.Flush()
+}
+
+// textWriter writes a text whose tables have columns of their own widths.
+type textWriter struct{ *tabwriter.Writer }
+
+func (w *textWriter) linef(format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format+"\n", args...) // Flush returns the error
+}
+
+// section begins a part of the report.
+func (w *textWriter) sectionf(heading string, args ...any) {
+	_ = w.Flush()
+	w.linef("\n"+heading, args...)
+}
+
+func share(of float64) string { return fmt.Sprintf("%.2f %%", 100*of) }
+
+func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
+
+// waitText returns a time to wait, rounded for people.
+func waitText(us int64) string {
+	if us < 0 {
+		return "forever"
+	}
+	wait := time.Duration(us) * time.Microsecond
+	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond} {
+		if wait >= unit {
+			return wait.Round(unit / 10).String()
+		}
+	}
+	return wait.String()
+}
+
+// plain returns text of the traffic as one line of at most width characters. Characters that
+// do not print, or that could move the cursor or turn the direction of a text, become U+FFFD.
+func plain(text string, width int) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+	if utf8.RuneCountInString(text) > width {
+		text = string([]rune(text)[:max(0, width-1)]) + "…"
+	}
+	return text
+}
+
+// writeRules writes the counts of the rules. It writes nothing when a limit is
+// replayed, because its counts equal the totals.
+func (s *Report) writeRules(w *textWriter) {
+	if !s.hasRules() {
+		return
+	}
+	w.sectionf("rule\tmode\tevents\tbinding\tsole\talso\talone")
+	if s.DeniedByList > 0 {
+		w.linef("(deny list)\t\t\t%d\t\t\t", s.DeniedByList)
+	}
+	for _, c := range s.PerRule {
+		w.linef("%s\t%s\t%d\t%s", plain(c.Rule, 28), c.Mode, c.Events, c.text(c.Mode))
+		for _, l := range c.Limits {
+			w.linef("  %s\t\t\t%s", plain(rateText(l.Limit), 26), l.text(c.Mode))
+		}
+	}
+	w.sectionf(`binding: it gave the answer to a denied request; these add up to the denied.
+sole: it alone denied. also: others denied, too. alone: what it denies as the
+only rule. A rule in shadow mode denies nothing: sole and also are what it would
+have denied.`)
+}
+
+// rateText returns the name and the rate of the text of a limit.
+func rateText(limit string) string {
+	rate, _, _ := strings.Cut(limit, ",")
+	return rate
+}
+
+func (s *Report) hasRules() bool {
+	return slices.ContainsFunc(s.PerRule, func(c RuleCount) bool { return c.Rule != "" })
+}
+
+// text returns the counts as cells of a table.
+func (a *Attribution) text(mode string) string {
+	binding, alone := strconv.FormatInt(a.Binding, 10), strconv.FormatInt(a.Alone, 10)
+	if mode != "enforce" {
+		binding = "-"
+	}
+	if a.Alone < 0 {
+		alone = "-"
+	}
+	return fmt.Sprintf("%s\t%d\t%d\t%s", binding, a.Sole, a.Also, alone)
+}
+
+// writeOverTime writes the denials over time. It writes nothing without denials.
+func (s *Report) writeOverTime(w *textWriter) {
+	if s.Denied == 0 && !slices.ContainsFunc(s.PerRule, func(c RuleCount) bool { return c.Denied > 0 }) {
+		return
+	}
+	lines := []sparkline{{"all", s.OverTime.Denied}}
+	for _, c := range s.PerRule {
+		if s.hasRules() && c.Denied > 0 {
+			lines = append(lines, sparkline{c.Rule, c.DeniedOverTime})
+		}
+	}
+	s.OverTime.write(w, "denied over time", lines)
+}
+
+// sparkline is a line of counts over time with its name.
+type sparkline struct {
+	name   string
+	counts []int64
+}
+
+// sparkWidth is the greatest number of characters of a sparkline.
+const sparkWidth = 48
+
+var sparks = []rune("▁▂▃▄▅▆▇█")
+
+// write writes lines of counts over time.
+func (t *Series) write(w *textWriter, heading string, lines []sparkline) {
+	joined := (len(t.Events) + sparkWidth - 1) / sparkWidth
+	step := time.Duration(t.StepUS*int64(joined)) * time.Microsecond
+	w.sectionf("%s, from %s, %s a character", heading, timeText(t.StartUS), stepText(step))
+	for _, l := range lines {
+		counts := joinSteps(l.counts, joined)
+		w.linef("%s\t%s\tat most %d", plain(l.name, 12), spark(counts), slices.Max(counts))
+	}
+}
+
+// stepText returns a whole number of seconds or more without units that are zero.
+func stepText(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d%unit.length == 0 {
+			return fmt.Sprintf("%d %s", d/unit.length, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d s", d/time.Second)
+}
+
+// joinSteps adds up each n neighbours.
+func joinSteps(counts []int64, n int) (joined []int64) {
+	for group := range slices.Chunk(counts, n) {
+		var sum int64
+		for _, c := range group {
+			sum += c
+		}
+		joined = append(joined, sum)
+	}
+	return joined
+}
+
+// spark draws counts. A dot is a count of zero.
+func spark(counts []int64) string {
+	most := slices.Max(counts)
+	var b strings.Builder
+	for _, c := range counts {
+		if c == 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(sparks[(c*int64(len(sparks))-1)/most])
+	}
+	return b.String()
+}
+
+func (s *Report) writeCallers(w *textWriter) {
+	if len(s.TopCallers) == 0 {
+		return
+	}
+	w.sectionf("top callers denied\trequests\tdenied\tshare\tlongest wait")
+	for i := range s.TopCallers {
+		c := &s.TopCallers[i]
+		w.linef("%s\t%d\t%d\t%s\t%s", plain(c.Caller, 32), c.Requests, c.Denied, share(c.ShareDenied), waitText(c.LongestWaitUS))
+	}
+	w.sectionf("of their denied\tuser agent\tpath\tstatus")
+	for i := range s.TopCallers {
+		c := &s.TopCallers[i]
+		w.linef("%s\t%s\t%s\t%s", plain(c.Caller, 20), c.most(c.UserAgents, agentText, 19), c.most(c.Paths, pathText, 15), c.most(c.Status, pathText, 4))
+	}
+}
+
+// leastShare is the least share of a value that stands for a caller.
+const leastShare = 0.1
+
+// most returns the most frequent value with its share of the requests that were looked at.
+func (c *Caller) most(values []Value, short func(string, int) string, width int) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	of := float64(values[0].Count) / float64(c.LookedAt)
+	if of < leastShare {
+		return "various"
+	}
+	return fmt.Sprintf("%s %.0f%%", short(values[0].Value, width), 100*of)
+}
+
+// agentText shortens a user agent. It leaves out the words with which nearly all begin.
+func agentText(agent string, width int) string {
+	for _, common := range []string{"Mozilla/5.0 ", "(", "compatible; "} {
+		agent = strings.TrimPrefix(agent, common)
+	}
+	return plain(agent, width)
+}
+
+// pathText shortens a path to its end, which tells more than its beginning.
+func pathText(path string, width int) string {
+	letters := []rune(plain(path, mostValueText))
+	if len(letters) <= width {
+		return string(letters)
+	}
+	return "…" + string(letters[len(letters)-width+1:])
+}
+
+// writeKeys writes the keys with the most denials, unless they are the callers.
+func (s *Report) writeKeys(w *textWriter) {
+	callers := map[string]bool{}
+	for _, c := range s.TopCallers {
+		callers[c.Caller] = true
+	}
+	if !slices.ContainsFunc(s.TopKeysDenied, func(k KeyCount) bool { return !callers[k.Key] }) {
+		return
+	}
+	w.sectionf("top keys denied\ttimes")
+	for _, k := range s.TopKeysDenied {
+		w.linef("%s\t%d", plain(k.Key, 60), k.Denied)
+	}
+}
+
+// write writes the comparison.
+func (c *Comparison) write(w *textWriter, before *Report) {
+	w.sectionf("compared with %s", plain(c.With, 60))
+	w.linef("\tbefore\tafter")
+	w.linef("denied\t%d\t%d", before.Denied, c.Denied)
+	w.linef("share denied\t%s\t%s", share(before.ShareDenied), share(c.ShareDenied))
+	_ = w.Flush()
+	w.linef("newly denied\t%d (callers: %d)", c.NewlyDenied, c.CallersNewlyDenied)
+	w.linef("newly allowed\t%d (callers: %d)", c.NewlyAllowed, c.CallersNewlyAllowed)
+	if c.Invalid > 0 {
+		w.linef("not decided after\t%d, whose attributes are invalid", c.Invalid)
+	}
+	if c.NewlyDenied+c.NewlyAllowed == 0 {
+		return
+	}
+	w.sectionf("rule\tdenied before\tafter\tnewly denied\tnewly allowed")
+	for _, r := range c.PerRule {
+		name := "(deny list)"
+		if r.Rule != "" {
+			name = plain(r.Rule, 24)
+		}
+		w.linef("%s\t%d\t%d\t%d\t%d", name, r.Before, r.After, r.NewlyDenied, r.NewlyAllowed)
+	}
+	before.OverTime.write(w, "changes over time", []sparkline{{"new denials", c.NewlyDeniedOverTime}, {"new allowed", c.NewlyAllowedOverTime}})
+	writeChanges(w, "callers newly denied", c.TopNewlyDenied)
+	writeChanges(w, "callers newly allowed", c.TopNewlyAllowed)
+}
+
+func writeChanges(w *textWriter, heading string, callers []CallerChange) {
+	if len(callers) == 0 {
+		return
+	}
+	w.sectionf("%s\trequests\ttimes", heading)
+	for _, c := range callers {
+		w.linef("%s\t%d\t%d", plain(c.Caller, 40), c.Requests, c.Changed)
+	}
+}
