@@ -329,7 +329,11 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 func (a *API) auditedKey(r *request, what string, k *keyRequest, err error) {
 	what += " for " + short(k.name())
 	if k.rule != "" {
-		what += " of rule " + k.rule
+		of := k.rule
+		if err != nil {
+			of = short(of) // it may be a key in place of a rule
+		}
+		what += " of rule " + of
 	}
 	e := a.entry(r, what, k.why)
 	if err != nil {

@@ -146,7 +146,11 @@ func TestTheReasonOfABanIsOnRecord(t *testing.T) {
 func TestTheAuditLogIsBoundedAndPlain(t *testing.T) {
 	f := newFixture(t, shop)
 	long := strings.Repeat("é", 20_000)
-	f.want(404, "POST", "/v1/reset", `{"key":"k","rule":"`+long+`"}`, "X-Stint-Comment", "why")
+	f.want(404, "POST", "/v1/reset", `{"key":"k","rule":"sk_live_`+long+`"}`, "X-Stint-Comment", "why")
+	if got := f.want(200, "GET", "/audit?n=1", "").body; !strings.Contains(got, `"what":"reset for … of rule sk_live_…"`) {
+		t.Error("an unknown rule, which may be a key, is not shortened: " + got)
+	}
+	f.want(404, "PUT", "/rules/"+long+"/override/k", "1/s")
 	f.want(404, "DELETE", "/rules/"+long, "")
 	for _, e := range f.want(200, "GET", "/audit?n=2", "").value(t)["entries"].([]any) {
 		if what := e.(map[string]any)["what"].(string); len(what) > maxWhat || len(what) < maxWhat-9 || strings.ContainsRune(what, '\ufffd') {

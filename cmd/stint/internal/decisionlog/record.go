@@ -290,10 +290,18 @@ func (r *Recorder) secretSegment(segment, key string, o *rule.Outcome) bool {
 // maxEncodings is how often a segment may be percent-encoded.
 const maxEncodings = 2
 
-// isSecret reports whether a text is a key of the rules, or is or contains that of the request.
+// isSecret reports whether a text is or contains a key of the rules or that of the request. A
+// key of the rules may follow one of the marks before values in paths, as in "id;token=KEY".
 func (r *Recorder) isSecret(text, key string) bool {
+	if strings.ContainsAny(text, valueMarks) && slices.ContainsFunc(strings.FieldsFunc(text, isValueMark), r.patterns.Match) {
+		return true
+	}
 	return r.patterns.Match(text) || key != "" && text == key || len(key) >= leastPart && strings.Contains(text, key)
 }
+
+const valueMarks = "=;:,&@"
+
+func isValueMark(c rune) bool { return strings.ContainsRune(valueMarks, c) }
 
 // isCounted reports whether a rule counts the request by a text. Parts of keys may have a mark
 // before them, a control character.

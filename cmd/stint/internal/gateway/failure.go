@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
+	"net/textproto"
 	"path"
 	"strconv"
 	"strings"
@@ -121,7 +123,31 @@ func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error
 	if x.at != nil {
 		name = x.at.name
 	}
-	log("request failed", "status", f.status, "method", short(r.Method), "upstream", name, "request_id", x.id, "error", short(err.Error()))
+	log("request failed", "status", f.status, "method", short(r.Method), "upstream", name, "request_id", shortID(x.id), "error", reason(err))
+}
+
+// shortID returns an id for a log line. Its first characters suffice to find a request, and the
+// id of a client may be a secret, such as its API key.
+func shortID(id string) string {
+	const most = 8
+	if len(id) > most {
+		return id[:min(most, len(id)/3)] + "…"
+	}
+	return id
+}
+
+// reason returns the text of an error for a log line. The text of a parser ends with the part of
+// the response that it could not read, which may be a secret that the upstream repeats. So it is
+// cut at the first quotation mark, and that of a header line at the colon.
+func reason(err error) string {
+	text := err.Error()
+	if errors.As(err, new(textproto.ProtocolError)) {
+		text, _, _ = strings.Cut(text, ":")
+	}
+	if i := strings.IndexByte(text, '"'); i >= 0 && !errors.As(err, new(*tls.CertificateVerificationError)) {
+		text = text[:i] + "…"
+	}
+	return short(text)
 }
 
 // short bounds the length of a text of clients or upstreams in a log line.

@@ -183,7 +183,7 @@ func (g *Gateway) checkOnce(ctx context.Context, u *upstream) bool {
 	case err == nil:
 		g.options.Logger.Info("upstream is healthy", "upstream", u.name)
 	default:
-		g.options.Logger.Warn("upstream is not healthy", "upstream", u.name, "error", short(err.Error()))
+		g.options.Logger.Warn("upstream is not healthy", "upstream", u.name, "error", reason(err))
 	}
 	return err == nil
 }

@@ -60,7 +60,7 @@ func (g *Gateway) sendOnce(r *http.Request) (*http.Response, error) {
 		}
 		gr.metrics.Connect.Inc()
 		if u.health.dialFailed(g.now(), p.failures) {
-			g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", short(err.Error()))
+			g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", reason(err))
 		}
 		tried = append(tried, u)
 	}
