@@ -34,7 +34,7 @@ type Options struct {
 	Observe func(Report)
 	// Taken, if not nil, is called with the claims of each take that has a decision, their
 	// combined decision, and the span of the request. It must not keep them.
-	Taken func([]stint.Claim, *stint.Decision, w3ctrace.Ref)
+	Taken func([]stint.Claim, stint.Decision, w3ctrace.Ref)
 	// Emergency returns the emergency whose limit joins every take, or nil without one.
 	// Nil: there is never one. Checks have its limit from their rules.
 	Emergency func() *emergency.InForce
@@ -191,12 +191,11 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, span w3ctra
 	return errs, err
 }
 
-// taken reports a take. It copies the decision, because what an unknown function gets is on
-// the heap, and most servers have none.
+// taken reports a take. It passes the decision by value: a pointer in the hands of an unknown
+// function would put each decision on the heap.
 func (d *Decider) taken(claims []stint.Claim, decision *stint.Decision, span w3ctrace.Ref) {
 	if d.options.Taken != nil {
-		c := *decision
-		d.options.Taken(claims, &c, span)
+		d.options.Taken(claims, *decision, span)
 	}
 }
 

@@ -15,7 +15,7 @@ const Takes = "(take)"
 // RecordTake logs a decision on limits that the caller brings, or leaves it out: the combined
 // decision of the claims of one take. Peeks, refunds and resets are never logged. The line has
 // no name of a limit, because the caller chooses it. span is that of the request.
-func (l *Log) RecordTake(claims []stint.Claim, d *stint.Decision, span w3ctrace.Ref) {
+func (l *Log) RecordTake(claims []stint.Claim, d stint.Decision, span w3ctrace.Ref) {
 	if claims[0].Cost <= 0 || claims[0].Cost == stint.Forget {
 		return
 	}
@@ -25,7 +25,7 @@ func (l *Log) RecordTake(claims []stint.Claim, d *stint.Decision, span w3ctrace.
 		return
 	}
 	line, _ := lines.Get().(*[]byte)
-	*line = l.appendTake((*line)[:0], &claims[0], d, &c)
+	*line = l.appendTake((*line)[:0], &claims[0], &d, &c)
 	l.append(l.takes, c.notable, *line)
 	lines.Put(line)
 }

@@ -37,7 +37,7 @@ func (s *Server) runDecisionLog(ctx context.Context) (wait func()) {
 
 // taken returns what logs decisions on limits that callers bring; nil if no decisions are
 // logged.
-func (s *Server) taken() func([]stint.Claim, *stint.Decision, w3ctrace.Ref) {
+func (s *Server) taken() func([]stint.Claim, stint.Decision, w3ctrace.Ref) {
 	if s.config.DecisionLog == nil {
 		return nil
 	}

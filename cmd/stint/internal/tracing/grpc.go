@@ -14,6 +14,12 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
+// The fields of a trace context, in the lower case of metadata.
+var (
+	parentField = strings.ToLower(w3ctrace.Parent)
+	stateField  = strings.ToLower(w3ctrace.State)
+)
+
 // health is the prefix of the methods of the health service, which are not recorded.
 const health = "/grpc.health."
 
@@ -26,6 +32,10 @@ func (l *Listener) Unary(ctx context.Context, request any, info *grpc.UnaryServe
 	if span == nil {
 		return next(ctx, request)
 	}
+	return recordCall(ctx, span, request, next)
+}
+
+func recordCall(ctx context.Context, span trace.Span, request any, next grpc.UnaryHandler) (any, error) {
 	code := codes.Internal // of a panic
 	defer func() {
 		span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(code)))
@@ -50,8 +60,12 @@ func (l *Listener) Messages(stream context.Context, method string) (context.Cont
 }
 
 func (l *Listener) beginCall(ctx context.Context, method string) (context.Context, trace.Span) {
-	fields, _ := metadata.FromIncomingContext(ctx)
-	return l.begin(ctx, fields[strings.ToLower(w3ctrace.Parent)], fields[strings.ToLower(w3ctrace.State)], func() (string, []attribute.KeyValue) {
+	var states []string
+	parents := metadata.ValueFromIncomingContext(ctx, parentField)
+	if parents != nil {
+		states = metadata.ValueFromIncomingContext(ctx, stateField)
+	}
+	return l.begin(ctx, parents, states, func() (string, []attribute.KeyValue) {
 		return strings.TrimPrefix(method, "/"), []attribute.KeyValue{attribute.String("rpc.system", "grpc")}
 	})
 }

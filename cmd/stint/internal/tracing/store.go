@@ -31,10 +31,15 @@ func (s *Store) Unwrap() stint.Store { return s.inner }
 
 // Take implements [stint.Store].
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	request := s.tracer.Span(ctx)
-	if request == nil {
-		return s.inner.Take(ctx, c)
+	if request := s.tracer.Span(ctx); request != nil {
+		return s.recordTake(ctx, request, c)
 	}
+	return s.inner.Take(ctx, c)
+}
+
+// recordTake is apart from Take, as recordGroups is from TakeGroups: their large frames would
+// have the stacks of the requests that are not recorded grow once more.
+func (s *Store) recordTake(ctx context.Context, request trace.Span, c stint.Claim) (stint.Decision, error) {
 	ctx, span := s.tracer.Child(ctx, "decide", trace.SpanKindInternal)
 	defer func() { span.End() }() // deferred by itself, it would record the text of a panic
 	d, err := s.inner.Take(ctx, c)
@@ -48,10 +53,13 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 
 // TakeGroups implements [stint.Store].
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	request := s.tracer.Span(ctx)
-	if request == nil {
-		return s.inner.TakeGroups(ctx, groups, out)
+	if request := s.tracer.Span(ctx); request != nil {
+		return s.recordGroups(ctx, request, groups, out)
 	}
+	return s.inner.TakeGroups(ctx, groups, out)
+}
+
+func (s *Store) recordGroups(ctx context.Context, request trace.Span, groups []stint.Group, out []stint.Decision) error {
 	ctx, span := s.tracer.Child(ctx, "decide", trace.SpanKindInternal)
 	defer func() { span.End() }() // deferred by itself, it would record the text of a panic
 	err := s.inner.TakeGroups(ctx, groups, out)
