@@ -45,6 +45,8 @@ func here(work string, keys int, out io.Writer) error {
 		return serveHere("grpc", newEmptyServer().Serve)
 	case applicationWork:
 		return serveHere("http", newApplication().Serve)
+	case collectorWork:
+		return serveHere("http", newCollector().Serve)
 	}
 	measured, err := measureHere(work, keys)
 	if err != nil {
@@ -59,7 +61,7 @@ func measureHere(work string, keys int) (any, error) {
 	}
 	name, found := strings.CutPrefix(work, "fill:")
 	if !found {
-		return nil, fmt.Errorf("-here: %q is unknown: use flood, fill:NAME, %s or %s", work, emptyWork, applicationWork)
+		return nil, fmt.Errorf("-here: %q is unknown: use flood, fill:NAME, %s, %s or %s", work, emptyWork, applicationWork, collectorWork)
 	}
 	i := slices.IndexFunc(contestants(), func(c contestant) bool { return c.name == name })
 	if i < 0 {

@@ -41,7 +41,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames are the values of -only, in the order in which the parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "algorithms", "lease", "server", "envoy", "gateway", "replay"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "algorithms", "lease", "server", "observability", "envoy", "gateway", "replay"}
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -86,7 +86,7 @@ func runParts(ctx context.Context, o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(context.Context, options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
 		if !o.runs(p.name) {
 			continue
 		}
@@ -102,8 +102,8 @@ func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "run these parts alone: "+strings.Join(partNames, ","))
-	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork+" or "+applicationWork)
-	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the parts lease, server, envoy, gateway and replay start")
+	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork+", "+applicationWork+" or "+collectorWork)
+	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the parts lease, server, observability, envoy, gateway and replay start")
 	server := flags.String("server", "", "start this Redis server of .cache/servers, in place of that of PATH: "+strings.Join(redisServers, " or "))
 	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch, and events of replay; flood brings twice as many, redis at most 1,000,000")
 	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race, at least 1; redis has twice as many")

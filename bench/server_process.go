@@ -56,6 +56,15 @@ func startStint(ctx context.Context, program string, more ...string) (*serverPro
 
 // startStintOn starts the program with a rule file on one CPU, or on any if cpu is empty.
 func startStintOn(ctx context.Context, cpu, program, ruleFile string, more ...string) (*serverProcess, error) {
+	s, err := prepareStint(ctx, cpu, program, ruleFile, more...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.start()
+}
+
+// prepareStint prepares the files and the command of startStintOn.
+func prepareStint(ctx context.Context, cpu, program, ruleFile string, more ...string) (*serverProcess, error) {
 	dir, err := os.MkdirTemp("", "stint-bench-")
 	if err != nil {
 		return nil, err
@@ -69,8 +78,7 @@ func startStintOn(ctx context.Context, cpu, program, ruleFile string, more ...st
 	const free = "127.0.0.1:0"
 	args := append([]string{"serve", "--rules", rules, "--envoy-config", envoy,
 		"--http", free, "--grpc", free, "--resp", free, "--admin", free, "--pprof"}, more...)
-	s := &serverProcess{dir: dir, command: command(ctx, cpu, program, args...)}
-	return s, s.start()
+	return &serverProcess{dir: dir, command: command(ctx, cpu, program, args...)}, nil
 }
 
 // start waits until the server is ready.
@@ -82,7 +90,7 @@ func (s *serverProcess) start() error {
 	runtime.LockOSThread() // see startRedis
 	diesWithUs(s.command)
 	if err := s.command.Start(); err != nil {
-		return errors.Join(err, os.RemoveAll(s.dir))
+		return errors.Join(err, os.RemoveAll(s.dir)) //nolint:gosec // a folder that this program made
 	}
 	if err := s.listen(bufio.NewScanner(log)); err != nil {
 		return errors.Join(err, s.stop())
@@ -123,7 +131,7 @@ func (s *serverProcess) stop() error {
 	err := s.command.Process.Kill()
 	_ = s.command.Wait() // the error reports the kill
 	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir))
+		err = errors.Join(err, os.RemoveAll(s.dir)) //nolint:gosec // a folder that this program made
 	}
 	return err
 }

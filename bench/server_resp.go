@@ -100,15 +100,7 @@ func pings(int) respCaller {
 // addRESP adds the Redis protocol: single commands from callers with a connection each,
 // with a Redis server's PING for comparison, and pipelines, one on each connection.
 func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, keys []string, out io.Writer) error {
-	single, piped := walks(keys, serverCallers), walks(keys, serverConnections)
-	err := f.addRESPCallers(ctx, surface{name: throttleName, processes: []int{ours.pid()}, callers: serverCallers, checks: 1}, ours.addrs["resp"],
-		func(caller int) respCaller { return throttles(single[caller].keys, 1) })
-	if err != nil {
-		return err
-	}
-	err = f.addRESPCallers(ctx, surface{name: pipelineName, processes: []int{ours.pid()}, callers: serverConnections, checks: pipelineDepth}, ours.addrs["resp"],
-		func(caller int) respCaller { return throttles(piped[caller].keys, pipelineDepth) })
-	if err != nil || o.findRedis() == "" {
+	if err := f.addThrottles(ctx, ours, keys); err != nil || o.findRedis() == "" {
 		return err
 	}
 	redis, version, err := startVersionedRedis(ctx, o.findRedis(), "")
@@ -118,6 +110,18 @@ func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, key
 	f.closing(redis.stop)
 	fmt.Fprintf(out, "the Redis server is %s\n", version)
 	return f.addRESPCallers(ctx, surface{name: pingName, processes: []int{redis.process.Process.Pid}, callers: serverCallers, checks: 1}, redis.addr(), pings)
+}
+
+// addThrottles adds single commands and pipelines of the Redis protocol.
+func (f *field) addThrottles(ctx context.Context, ours *serverProcess, keys []string) error {
+	single, piped := walks(keys, serverCallers), walks(keys, serverConnections)
+	err := f.addRESPCallers(ctx, surface{name: throttleName, processes: []int{ours.pid()}, callers: serverCallers, checks: 1}, ours.addrs["resp"],
+		func(caller int) respCaller { return throttles(single[caller].keys, 1) })
+	if err != nil {
+		return err
+	}
+	return f.addRESPCallers(ctx, surface{name: pipelineName, processes: []int{ours.pid()}, callers: serverConnections, checks: pipelineDepth}, ours.addrs["resp"],
+		func(caller int) respCaller { return throttles(piped[caller].keys, pipelineDepth) })
 }
 
 func (f *field) addRESPCallers(ctx context.Context, s surface, addr string, connected func(caller int) respCaller) error {
