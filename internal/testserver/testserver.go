@@ -1,8 +1,9 @@
 // Package testserver finds the server programs that tests and benchmarks run.
 //
-// scripts/install-wheels keeps pinned versions in .cache/servers, one folder per
-// server. They are independent of what the system has on PATH, so a test can run
-// the oldest and the newest version of a server beside the system's own.
+// scripts/install-wheels and scripts/install-ratelimit keep pinned versions in
+// .cache/servers, one folder per server. They are independent of what the system has on
+// PATH, so a test can run the oldest and the newest version of a server beside the
+// system's own.
 package testserver
 
 import (
@@ -21,7 +22,7 @@ func Pinned(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	if path == "" {
-		t.Skipf("needs %s in .cache/servers (run scripts/install-wheels)", name)
+		t.Skipf("needs %s in .cache/servers (run make servers)", name)
 	}
 	return path
 }

@@ -23,7 +23,8 @@ type hitsTally struct {
 func (h hitsTally) Add(hits float64) { h.of[h.name] += int(hits) }
 
 // The figures are what envoyproxy/ratelimit sent to StatsD for the same steps, with a
-// NEAR_LIMIT_RATIO of 0.8. A request that crosses a bound is divided.
+// NEAR_LIMIT_RATIO of 0.8. A request that crosses a bound is divided. Package proxytest compares
+// random requests with a running service.
 func TestHitsAreThoseOfEnvoysService(t *testing.T) {
 	tallied := map[string]int{}
 	s := serve(t, counted, countAll, func(o *Options) {
