@@ -57,8 +57,9 @@ func run(file string, only bool) error {
 
 // module is a part of what `go list -json` prints of a package.
 type module struct {
-	Path, Version, Dir string
-	Main               bool
+	Path string `json:"Path"`
+	Dir  string `json:"Dir"`
+	Main bool   `json:"Main"`
 }
 
 // linked returns the modules of the packages that the program is built from, on any system.
@@ -73,7 +74,9 @@ func linked() ([]module, error) {
 			return nil, fmt.Errorf("go list for %s: %w", system, err)
 		}
 		for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-			var p struct{ Module *module }
+			var p struct {
+				Module *module `json:"Module"`
+			}
 			if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
