@@ -120,12 +120,16 @@ func startGarden(t *testing.T, identity string, withToken bool) *garden {
 		t.Fatal(err)
 	}
 	file("envoy/planted.yaml", plantedEnvoy)
+	decisions := filepath.Join(folder, "decisions.jsonl")
+	if withToken {
+		decisions = "otlp"
+	}
 	args := []string{
 		"--rules", file("rules.yaml", plantedRules), "--store", "redis://" + g.redis.Addr(), "--store-deadline", "1s",
 		"--gateway", "127.0.0.1:0", "--upstream", g.upstream.URL, "--resp", "127.0.0.1:0", "--trusted-proxies", "127.0.0.0/8",
 		"--identity", identity,
 		"--envoy-config", filepath.Join(folder, "envoy"), "--otlp", target, "--statsd", socket.LocalAddr().String(),
-		"--decision-log", filepath.Join(folder, "decisions.jsonl"), "--decision-log-sample", "100%", "--decision-log-rate", "100000",
+		"--decision-log", decisions, "--decision-log-sample", "100%", "--decision-log-rate", "100000",
 		"--hot-key-rate", "20", "--log-level", "debug", "--native-histograms", "--admin-tokens-file", file("tokens", tokensOfRoles()),
 	}
 	if strings.Contains(identity, "jwt") {
@@ -539,9 +543,13 @@ func (g *garden) end() {
 	_ = g.datagrams.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	g.wantNoKey("StatsD", <-datagrams)
 	g.wantNoKey("the log", strings.Join(g.logged(), "\n"))
-	g.wantNoKey("the decision log", contentOf(g.t, filepath.Join(g.folder, "decisions.jsonl")))
 	g.collector.mu.Lock()
 	defer g.collector.mu.Unlock()
+	if g.token == "" {
+		g.wantNoKey("the decision log", contentOf(g.t, filepath.Join(g.folder, "decisions.jsonl")))
+	} else if len(g.collector.logs) == 0 {
+		g.t.Error("no decisions were sent over OTLP")
+	}
 	g.wantNoKey("OTLP", string(g.collector.raw))
 	for _, leak := range g.leaks(g.replies.String()) {
 		if place, _, _ := strings.Cut(leak, ": "); !repeated.MatchString(place) {
