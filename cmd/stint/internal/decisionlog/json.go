@@ -9,7 +9,7 @@ func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 
 // appendHash appends the hash of a text as 16 hexadecimal digits.
 func appendHash(b []byte, k *Key, text string) []byte {
-	h := strconv.FormatUint(k.id(text), 16)
+	h := strconv.FormatUint(k.ID(text), 16)
 	b = append(append(b, '"'), "0000000000000000"[len(h):]...)
 	return append(append(b, h...), '"')
 }

@@ -62,8 +62,8 @@ func KeyOf(text []byte) Key {
 	return k
 }
 
-// id returns the hash of an identity: the first 64 bits of its HMAC-SHA256.
-func (k *Key) id(text string) uint64 {
+// ID returns the hash of an identity: the first 64 bits of its HMAC-SHA256.
+func (k *Key) ID(text string) uint64 {
 	sum := k.sum(text)
 	return binary.BigEndian.Uint64(sum[:8])
 }
@@ -90,7 +90,7 @@ func (k *Key) draw(text string) uint64 { return k.sample.sum(text) }
 // so a replay counts the callers apart.
 func (k *Key) address(text string) netip.Addr {
 	var a [16]byte
-	binary.BigEndian.PutUint64(a[:8], k.id(text))
+	binary.BigEndian.PutUint64(a[:8], k.ID(text))
 	a[0], a[15] = 0xfd, 1
 	return netip.AddrFrom16(a)
 }

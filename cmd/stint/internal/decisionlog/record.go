@@ -250,9 +250,14 @@ func (r *Recorder) appendAttributes(b []byte, a rule.Attributes, key string, o *
 const masked = "…"
 
 // maskPath masks the segments of a path that are the API key or another identity of the
-// request, that contain the API key, or that fit a key pattern of the rules. A segment may be
-// percent-encoded.
+// request, that contain the API key, or that fit a key pattern of the rules.
 func (r *Recorder) maskPath(path, key string, o *rule.Outcome) string {
+	return MaskPath(path, func(segment string) bool { return r.isSecret(segment, key) || isCounted(segment, o) })
+}
+
+// MaskPath masks the segments of a path that are secret, as they are or decoded: a segment may
+// be percent-encoded. It leaves out the query.
+func MaskPath(path string, secret func(segment string) bool) string {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
 	}
@@ -261,7 +266,7 @@ func (r *Recorder) maskPath(path, key string, o *rule.Outcome) string {
 	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
-		if segment != "" && r.secretSegment(segment, key, o) {
+		if segment != "" && secretSegment(segment, secret) {
 			segments[i] = masked
 		}
 	}
@@ -272,10 +277,10 @@ func (r *Recorder) maskPath(path, key string, o *rule.Outcome) string {
 // there by chance.
 const leastPart = 8
 
-// secretSegment reports whether a segment of a path is or contains an identity.
-func (r *Recorder) secretSegment(segment, key string, o *rule.Outcome) bool {
+// secretSegment reports whether a segment of a path is secret.
+func secretSegment(segment string, secret func(segment string) bool) bool {
 	for range 1 + maxEncodings {
-		if r.isSecret(segment, key) || isCounted(segment, o) {
+		if secret(segment) {
 			return true
 		}
 		plain, err := url.PathUnescape(segment)
@@ -290,31 +295,38 @@ func (r *Recorder) secretSegment(segment, key string, o *rule.Outcome) bool {
 // maxEncodings is how often a segment may be percent-encoded.
 const maxEncodings = 2
 
-// isSecret reports whether a text is or contains a key of the rules or that of the request. A
-// key of the rules may follow one of the marks before values in paths, as in "id;token=KEY".
-func (r *Recorder) isSecret(text, key string) bool {
-	if strings.ContainsAny(text, valueMarks) && slices.ContainsFunc(strings.FieldsFunc(text, isValueMark), r.patterns.Match) {
+func (r *Recorder) isSecret(text, key string) bool { return IsSecret(r.patterns, text, key) }
+
+// IsSecret reports whether a text is or contains a key of the rules or the API key of a
+// request. A key of the rules may follow one of the marks before values in paths, as in
+// "id;token=KEY".
+func IsSecret(patterns *rule.KeyPatterns, text, key string) bool {
+	if strings.ContainsAny(text, valueMarks) && slices.ContainsFunc(strings.FieldsFunc(text, isValueMark), patterns.Match) {
 		return true
 	}
-	return r.patterns.Match(text) || key != "" && text == key || len(key) >= leastPart && strings.Contains(text, key)
+	return patterns.Match(text) || key != "" && text == key || len(key) >= leastPart && strings.Contains(text, key)
 }
 
 const valueMarks = "=;:,&@"
 
 func isValueMark(c rune) bool { return strings.ContainsRune(valueMarks, c) }
 
-// isCounted reports whether a rule counts the request by a text. Parts of keys may have a mark
-// before them, a control character.
+// isCounted reports whether a rule counts the request by a text.
 func isCounted(text string, o *rule.Outcome) bool {
 	for i := range o.Hits {
-		key := o.Hits[i].Key
-		if strings.Contains(key, text) && slices.ContainsFunc(stint.KeyParts(key), func(part string) bool {
-			return strings.TrimLeftFunc(part, unicode.IsControl) == text
-		}) {
+		if IsPart(o.Hits[i].Key, text) {
 			return true
 		}
 	}
 	return false
+}
+
+// IsPart reports whether a text is a part of a key that rules count by. Parts may have a mark
+// before them, a control character.
+func IsPart(key, text string) bool {
+	return strings.Contains(key, text) && slices.ContainsFunc(stint.KeyParts(key), func(part string) bool {
+		return strings.TrimLeftFunc(part, unicode.IsControl) == text
+	})
 }
 
 // appendDecision appends the fields of the decision.

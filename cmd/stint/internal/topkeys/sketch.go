@@ -224,11 +224,23 @@ func ruleOf(l stint.Limit) string {
 // are the same, so no invented key is shown under the name of another. The hash is of the whole
 // key, because keys may differ only in their ends.
 func identify(c *stint.Claim) uint64 {
-	id := xxhash.Sum64String(c.Key)
-	if rule := c.Limit.Rule(); rule != "" {
-		id = id*31 + xxhash.Sum64String(rule)
+	return ID(Hash(c.Key), Hash(c.Limit.Rule()), c.Limit.FromCaller())
+}
+
+// emptyHash is the hash of the empty text.
+var emptyHash = xxhash.Sum64String("")
+
+// Hash returns the hash of a key or a rule that [ID] combines. It has no secret.
+func Hash(text string) uint64 { return xxhash.Sum64String(text) }
+
+// ID returns the id of a key, from its hash and that of its rule. fromCaller is true for a
+// limit that a caller brings.
+func ID(key, rule uint64, fromCaller bool) uint64 {
+	id := key
+	if rule != emptyHash {
+		id = id*31 + rule
 	}
-	if c.Limit.FromCaller() {
+	if fromCaller {
 		id = ^id
 	}
 	return id
