@@ -35,7 +35,7 @@ func (f *decisionLogFlags) define(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.maxBytes, "decision-log-max-bytes", defaultDecisionBytes, "begin a new file of the decision log at this size; 0 sets no bound")
 	flags.DurationVar(&f.maxAge, "decision-log-max-age", defaultDecisionAge, "begin a new file of the decision log after this time; 0 sets no bound")
 	flags.IntVar(&f.keep, "decision-log-keep", defaultDecisionKeep, "number of old files of the decision log to keep; 0 keeps all")
-	flags.StringVar(&f.keyFile, "key-hash-file", "", "`FILE` with the secret of the hashes that stand for callers in the decision log, the same on all nodes (default a random secret of this process)")
+	flags.StringVar(&f.keyFile, "key-hash-file", "", "`FILE` with the secret of the hashes that stand for callers in the decision log and in lists of denials, the same on all nodes (default a random secret of this process)")
 }
 
 // toOTLP is the path that stands for the collector of OpenTelemetry.
@@ -48,9 +48,12 @@ func (f *decisionLogFlags) open(c *server.Config, stdout io.Writer, logs *otlpex
 	if err != nil {
 		return usagef("decision-log-sample: %w", err)
 	}
+	if f.keyFile != "" {
+		if c.KeyHash, err = decisionlog.ReadKey(f.keyFile); err != nil {
+			return usagef("key-hash-file: %w", err)
+		}
+	}
 	switch {
-	case f.path.text == "" && f.keyFile != "":
-		return usagef("key-hash-file: there is no decision log (give --decision-log FILE)")
 	case f.path.text == "" && f.sample != defaultDecisionSample:
 		return usagef("decision-log-sample: there is no decision log (give --decision-log FILE)")
 	case f.rate < 1:
@@ -67,12 +70,11 @@ func (f *decisionLogFlags) open(c *server.Config, stdout io.Writer, logs *otlpex
 		log.Warn("decision log: nothing is logged, because OTEL_SDK_DISABLED is true")
 		return nil
 	}
-	o := decisionlog.Options{Sample: sample, Rate: f.rate, Logger: log}
-	if f.keyFile == "" {
+	if c.KeyHash.IsZero() {
 		log.Warn("decision log: hashes of callers are under a random secret, so they differ between nodes and after a restart (give --key-hash-file)")
-	} else if o.Key, err = decisionlog.ReadKey(f.keyFile); err != nil {
-		return usagef("key-hash-file: %w", err)
+		c.KeyHash = decisionlog.NewKey()
 	}
+	o := decisionlog.Options{Sample: sample, Rate: f.rate, Key: c.KeyHash, Logger: log}
 	if o.Sink, err = f.sink(stdout, logs); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/denials"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
@@ -48,6 +49,8 @@ type Config struct {
 	Emergency Emergency
 	// Top counts the keys of this node. Nil: the API shows none.
 	Top Top
+	// Denials has the last denials of this node. Nil: the API shows none.
+	Denials *denials.Recent
 	// Logger receives every change and every failure. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -126,6 +129,8 @@ func (a *API) endpoints() []endpoint {
 		{"PUT /v1/emergency", Operator, a.putEmergency},
 		{"DELETE /v1/emergency", Operator, a.deleteEmergency},
 		{"GET /v1/top", Viewer, a.top},
+		{"GET /v1/denied", Viewer, a.denied},
+		{"POST /v1/why", Viewer, a.why},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},
 	}

@@ -254,9 +254,9 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 			} else {
 				claims := b.groups[it.at].Claims
 				decisions := part(b.decisions, it.decisions)
-				d := combine(claims, decisions, &b.combined)
+				binding, d := combine(claims, decisions, &b.combined)
 				report.count(d, claims)
-				b.decider.taken(claims, d, b.span)
+				b.decider.taken(claims, binding, d, b.span)
 				if last := len(claims) - 1; claims[last].Limit.Rule() == emergency.Rule {
 					report.addEmergency(&decisions[last], d.Allowed)
 				}
@@ -334,7 +334,7 @@ func (b *Batch) answerTake(it *item) error {
 	}
 	a := &b.answer
 	a.Outcome, a.Claims, a.Decisions = nil, b.groups[it.at].Claims, part(b.decisions, it.decisions)
-	a.Decision = combine(a.Claims, a.Decisions, &b.combined)
+	_, a.Decision = combine(a.Claims, a.Decisions, &b.combined)
 	a.Unavailable = a.Decision.Unavailable
 	return nil
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// Taken, if not nil, is called with the claims of each take that has a decision, their
 	// combined decision, and the span of the request. It must not keep them.
 	Taken func([]stint.Claim, stint.Decision, w3ctrace.Ref)
+	// Denied, if not nil, is called with the binding claim of each take that is denied, and the
+	// combined decision. It must not keep the claim.
+	Denied func(*stint.Claim, stint.Decision)
 	// Emergency returns the emergency whose limit joins every take, or nil without one.
 	// Nil: there is never one. Checks have its limit from their rules.
 	Emergency func() *emergency.InForce
@@ -180,9 +183,9 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, span w3ctra
 		case failed != nil:
 			report.Ended[EndingOfError(failed)]++
 		case len(own) > 0:
-			decision := combine(g.Claims, own, &combined)
+			binding, decision := combine(g.Claims, own, &combined)
 			report.count(decision, g.Claims)
-			d.taken(g.Claims, decision, span)
+			d.taken(g.Claims, binding, decision, span)
 		}
 		claims, parts := stint.Sizes(groups[i : i+1])
 		out, part = out[claims:], part+parts
@@ -193,7 +196,10 @@ func (d *Decider) TakeGroups(ctx context.Context, started time.Time, span w3ctra
 
 // taken reports a take. It passes the decision by value: a pointer in the hands of an unknown
 // function would put each decision on the heap.
-func (d *Decider) taken(claims []stint.Claim, decision *stint.Decision, span w3ctrace.Ref) {
+func (d *Decider) taken(claims []stint.Claim, binding int, decision *stint.Decision, span w3ctrace.Ref) {
+	if d.options.Denied != nil && !decision.Allowed {
+		d.options.Denied(&claims[binding], *decision)
+	}
 	if d.options.Taken != nil {
 		d.options.Taken(claims, *decision, span)
 	}
@@ -218,13 +224,14 @@ func (d *Decider) Reject(take bool) {
 	d.options.Observe(r)
 }
 
-// combine returns the decision of a group, which it writes to room if there are several.
-func combine(claims []stint.Claim, decisions []stint.Decision, room *stint.Decision) *stint.Decision {
+// combine returns the index of the binding claim of a group, and the combined decision, which it
+// writes to room if there are several.
+func combine(claims []stint.Claim, decisions []stint.Decision, room *stint.Decision) (binding int, d *stint.Decision) {
 	if len(claims) == 1 {
-		return &decisions[0]
+		return 0, &decisions[0]
 	}
-	_, *room = stint.Combine(claims, decisions)
-	return room
+	binding, *room = stint.Combine(claims, decisions)
+	return binding, room
 }
 
 // IsFailure reports whether an error of a decision should be logged. A mistake of the

@@ -94,7 +94,8 @@ func (r *Report) countEmergency(claims []stint.Claim, decisions []stint.Decision
 		return
 	}
 	var room stint.Decision
-	r.addEmergency(e, combine(claims, decisions, &room).Allowed)
+	_, combined := combine(claims, decisions, &room)
+	r.addEmergency(e, combined.Allowed)
 }
 
 func (r *Report) addEmergency(e *stint.Decision, allowed bool) {

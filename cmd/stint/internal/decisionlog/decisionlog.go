@@ -121,7 +121,7 @@ func New(o Options) *Log {
 	if o.Rate <= 0 {
 		o.Rate = DefaultRate
 	}
-	if o.Key.macs == nil {
+	if o.Key.IsZero() {
 		o.Key = NewKey()
 	}
 	if o.Logger == nil {

@@ -62,6 +62,9 @@ func KeyOf(text []byte) Key {
 	return k
 }
 
+// IsZero reports whether the key is the zero Key, which has no hashes.
+func (k *Key) IsZero() bool { return k.macs == nil }
+
 // ID returns the hash of an identity: the first 64 bits of its HMAC-SHA256.
 func (k *Key) ID(text string) uint64 {
 	sum := k.sum(text)
@@ -69,7 +72,7 @@ func (k *Key) ID(text string) uint64 {
 }
 
 // Hash returns the hash of a text as lines of the decision log have it: 16 hexadecimal digits.
-func (k *Key) Hash(text string) string { return fmt.Sprintf("%016x", k.id(text)) }
+func (k *Key) Hash(text string) string { return fmt.Sprintf("%016x", k.ID(text)) }
 
 func (k *Key) sum(text string) (sum [sha256.Size]byte) {
 	mac := k.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else

@@ -48,7 +48,7 @@ func (d *Decided) Limits() iter.Seq2[string, bool] {
 
 // decided reports a request that the limits of its domain have decided.
 func (s *Service) decided(ctx context.Context, p *plan, request *pb.RateLimitRequest, allowed bool) {
-	if s.options.Decided == nil {
+	if s.options.Decided == nil || allowed && s.options.DeniedOnly {
 		return
 	}
 	d := Decided{Allowed: allowed, Decision: stint.Decision{Allowed: allowed}, plan: p, shadow: s.options.Shadow}

@@ -60,10 +60,12 @@ type Options struct {
 	// decisions.
 	Emergency        func() *emergency.InForce
 	ObserveEmergency func(*stint.Decision)
-	// Decided, if not nil, is called with each request that got a decision. Domains, if not nil,
-	// is called with the names of the domains whenever a configuration comes into force.
-	Decided func(context.Context, *Decided)
-	Domains func([]string)
+	// Decided, if not nil, is called with each request that got a decision; with DeniedOnly, with
+	// those alone that are denied. Domains, if not nil, is called with the names of the domains
+	// whenever a configuration comes into force.
+	Decided    func(context.Context, *Decided)
+	DeniedOnly bool
+	Domains    func([]string)
 	// Logger defaults to a logger that discards.
 	Logger *slog.Logger
 }

@@ -193,6 +193,9 @@ type Config struct {
 	DroppedSpans func() uint64
 	// DecisionLog logs decisions. The server runs it. Nil logs none.
 	DecisionLog *decisionlog.Log
+	// KeyHash is the key of the hashes that stand for callers in lists of denials, the same as
+	// that of DecisionLog. The zero Key: a random one.
+	KeyHash decisionlog.Key
 	// Exporters send the metrics elsewhere, until the server has drained.
 	Exporters []Exporter
 

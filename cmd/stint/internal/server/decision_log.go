@@ -6,6 +6,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 )
 
@@ -44,14 +45,19 @@ func (s *Server) taken() func([]stint.Claim, stint.Decision, w3ctrace.Ref) {
 	return s.config.DecisionLog.RecordTake
 }
 
-// decidedByEnvoy returns what logs decisions of Envoy's rate limit service; nil if no decisions
-// are logged.
+// decidedByEnvoy returns what logs decisions of Envoy's rate limit service, and keeps denials; nil
+// if neither is done.
 func (s *Server) decidedByEnvoy() func(context.Context, *envoyrls.Decided) {
-	if s.config.DecisionLog == nil {
+	if s.config.DecisionLog == nil && s.denials == nil {
 		return nil
 	}
 	return func(ctx context.Context, d *envoyrls.Decided) {
-		s.config.DecisionLog.RecordEnvoy(d, w3ctrace.FromContext(ctx))
+		if s.config.DecisionLog != nil {
+			s.config.DecisionLog.RecordEnvoy(d, w3ctrace.FromContext(ctx))
+		}
+		if s.denials != nil {
+			s.denials.RecordEnvoy(uint8(metrics.Envoy), d)
+		}
 	}
 }
 

@@ -55,8 +55,9 @@ func (s *Server) readEnvoyConfig() (err error) {
 		Emergency:        s.rules.inEmergency,
 		ObserveEmergency: s.metrics.EmergencyDecided,
 
-		Decided: s.decidedByEnvoy(),
-		Domains: s.domainsLogged(),
+		Decided:    s.decidedByEnvoy(),
+		DeniedOnly: s.config.DecisionLog == nil,
+		Domains:    s.domainsLogged(),
 	})
 	return err
 }

@@ -230,6 +230,7 @@ func (s *Server) newDecider(check, take metrics.Surface) *decide.Decider {
 		Observe: func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
 
 		Taken:     s.taken(),
+		Denied:    s.denied(take),
 		Emergency: s.rules.inEmergency,
 	})
 }

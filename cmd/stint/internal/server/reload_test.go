@@ -66,7 +66,7 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	writeFile(t, file, orders)
 	m := metrics.New(metrics.Options{})
 	logs := newLogBuffer()
-	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, nil, m)
+	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, nil, nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}

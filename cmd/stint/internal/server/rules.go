@@ -17,6 +17,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
+	"github.com/stintdev/stint/cmd/stint/internal/denials"
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/identity"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
@@ -46,6 +47,7 @@ type rules struct {
 	switched  *emergency.Switch
 	sample    *impact.Sample   // nil if no sample is kept
 	decisions *decisionlog.Log // nil: no decisions are logged
+	denials   *denials.Recent  // nil: no denials are kept
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
@@ -65,6 +67,7 @@ type version struct {
 	metrics  *metrics.Metrics
 	sample   *impact.Sample        // nil if no sample is kept
 	recorder *decisionlog.Recorder // nil: no decisions are logged
+	denials  *denials.Recorder     // nil: no denials are kept
 	headers  map[string]bool       // canonical names of the headers that the rules read
 	reader   *identity.Reader
 	identity httplimit.Identity // that of the server, with the sources that the rules name
@@ -90,7 +93,8 @@ func (v *version) RuleSet() *rule.Set { return v.set }
 // Read implements [decide.Rules].
 func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return v.reader.Read(given) }
 
-// Count implements [decide.Rules]. It counts an outcome, adds it to the sample, and logs it.
+// Count implements [decide.Rules]. It counts an outcome, adds it to the sample, logs it, and
+// keeps a denial.
 func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref) {
 	v.metrics.CheckDecided(v.surface, o)
 	v.metrics.CountOutcome(o, v.counters)
@@ -100,16 +104,19 @@ func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome, spa
 	if v.recorder != nil {
 		v.recorder.Record(a, cost, o, span)
 	}
+	if v.denials != nil && !o.Allowed() {
+		v.denials.Record(uint8(v.surface), a, cost, o)
+	}
 }
 
 // newRules loads the first version of the rules.
-func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
+func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *denials.Recent, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
 	var hot func(stint.Limit, string) bool
 	if config.HotKeyRate > 0 {
 		hot = keys.Hot
 	}
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
-	r := &rules{store: countKeys(punishing, keys), penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, pathEncoding: config.PathEncoding,
+	r := &rules{store: countKeys(punishing, keys), penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
@@ -238,6 +245,9 @@ func (r *rules) newVersion(set *rule.Set) (*version, error) {
 	}
 	if r.decisions != nil {
 		v.recorder = r.decisions.Rules(v.set)
+	}
+	if r.denials != nil {
+		v.denials = r.denials.Rules(v.set)
 	}
 	v.reader = identity.NewReader(&v.identity, set.Attributes())
 	for _, name := range v.reader.Headers() {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
+	"github.com/stintdev/stint/cmd/stint/internal/denials"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/cmd/stint/internal/http1server"
@@ -42,6 +43,7 @@ type Server struct {
 	metrics *metrics.Metrics
 	store   stint.Store
 	keys    *topkeys.Sketch // nil: no keys are counted
+	denials *denials.Recent // nil: there is no admin listener, which shows them
 	rules   *rules
 
 	failOpen *failOpenLog
@@ -80,6 +82,9 @@ func New(config Config) (*Server, error) {
 	if config.HotKeyRate > 0 || config.Admin != "" {
 		s.keys = topkeys.New(config.HotKeyRate)
 	}
+	if config.Admin != "" {
+		s.denials = newRecentDenials(config.KeyHash)
+	}
 	if config.HotKeyRate > 0 {
 		s.metrics.ReadHotKeys(s.keys.HotKeys)
 	}
@@ -90,7 +95,7 @@ func New(config Config) (*Server, error) {
 	if keys := s.config.Keys; keys != nil && keys.FromURL() {
 		s.metrics.ReadTokenKeys(keys.Fetched)
 	}
-	if s.rules, err = newRules(&s.config, s.store, s.keys, s.node, s.metrics); err != nil {
+	if s.rules, err = newRules(&s.config, s.store, s.keys, s.denials, s.node, s.metrics); err != nil {
 		return nil, err
 	}
 	if err = s.readEnvoyConfig(); err != nil {
