@@ -147,7 +147,7 @@ func (a *API) hashesOf(k *keyRequest) []uint64 {
 			continue
 		}
 		for _, attributes := range k.readings(set.By(one)) {
-			if key := keyOf(set, one, attributes); key != keyOf(set, one, rule.Map{}) { // not one for all callers
+			if key := keyOf(set, one, attributes); k.attributes != nil || key != keyOf(set, one, rule.Map{}) { // not one for all callers
 				keys[key] = true
 			}
 		}
