@@ -20,9 +20,9 @@ import (
 )
 
 func newKeyCommand() *cobra.Command {
-	return newGroupCommand("key", "Show, reset, refund or ban a key, and show the busiest",
+	return newGroupCommand("key", "Show, reset, refund or ban a key, and show the busiest and why one was denied",
 		"  stint key peek sk_live_42\n  stint key ban --for 1h 203.0.113.9",
-		newPeekCommand(), newResetCommand(), newGrantCommand(), newBanCommand(), newUnbanCommand(), newTopCommand())
+		newPeekCommand(), newResetCommand(), newGrantCommand(), newBanCommand(), newUnbanCommand(), newTopCommand(), newWhyCommand())
 }
 
 // keyHelp describes how the commands of keyFlags select a state.

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +17,6 @@ import (
 )
 
 const (
-	// maxTopServers bounds the servers that one command asks at the same time.
-	maxTopServers = 64
-	// topTime bounds the wait for each of several servers.
-	topTime = 5 * time.Second
 	// allOfTop is the greatest limit that the API takes. A merged answer needs all items of
 	// each server.
 	allOfTop = 3000
@@ -34,11 +24,10 @@ const (
 
 // topFlags are the flags of stint key top.
 type topFlags struct {
-	adminFlags
+	serversFlags
 
 	by, rule, window string
 	limit            int
-	servers          []string
 }
 
 func newTopCommand() *cobra.Command {
@@ -62,7 +51,6 @@ them, and the command fails if one does not answer, after the sum of the others.
 	flags.StringVar(&f.window, "window", "1m", "the last minute or hour, as `1m|1h`")
 	flags.IntVar(&f.limit, "limit", 20, "show at most `N` keys")
 	f.define(c)
-	flags.Lookup("server").Usage = "`URL,…` of the servers' --admin listeners (default $STINT_SERVER, else " + defaultAdmin + ")"
 	mustComplete(c, "rule", f.completeRules)
 	mustComplete(c, "by", cobra.FixedCompletions([]cobra.Completion{"denied", "allowed"}, cobra.ShellCompDirectiveNoFileComp))
 	mustComplete(c, "window", cobra.FixedCompletions([]cobra.Completion{"1m", "1h"}, cobra.ShellCompDirectiveNoFileComp))
@@ -76,8 +64,7 @@ them, and the command fails if one does not answer, after the sum of the others.
 	return c
 }
 
-// check refuses wrong flags, and splits the addresses. The first one becomes that of the
-// client.
+// check refuses wrong flags, and splits the addresses.
 func (f *topFlags) check() error {
 	switch {
 	case f.by != "denied" && f.by != "allowed":
@@ -87,20 +74,7 @@ func (f *topFlags) check() error {
 	case f.limit < 1 || f.limit > allOfTop:
 		return usagef("limit: %d is not a number from 1 to %d", f.limit, allOfTop)
 	}
-	f.servers = strings.Split(cmp.Or(f.server, os.Getenv("STINT_SERVER")), ",")
-	for i, server := range f.servers {
-		f.servers[i] = strings.TrimSpace(server)
-	}
-	if len(f.servers) > maxTopServers {
-		return usagef("server: %d addresses are given (give at most %d)", len(f.servers), maxTopServers)
-	}
-	if sorted := slices.Sorted(slices.Values(f.servers)); len(slices.Compact(sorted)) < len(f.servers) {
-		return usagef("server: an address is given twice, whose requests would count twice (leave one out)")
-	}
-	if len(f.servers) > 1 {
-		f.server = f.servers[0]
-	}
-	return nil
+	return f.split()
 }
 
 func (f *topFlags) top(ctx context.Context) error {
@@ -128,31 +102,20 @@ func (f *topFlags) top(ctx context.Context) error {
 // merged asks all servers at the same time, and merges their answers. The error joins those
 // of the servers that did not answer.
 func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged adminclient.Top, err error) {
-	clients := make([]*adminclient.Client, len(f.servers))
-	for i, server := range f.servers {
-		c := *f.client
-		if c.URL, err = serverURL("server", server, "http://host:6070,http://host2:6070"); err != nil {
-			return merged, err
-		}
-		clients[i] = &c
+	clients, err := f.clients()
+	if err != nil {
+		return merged, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, topTime)
-	defer cancel()
-	answers, failures := make([]adminclient.Top, len(clients)), make([]error, len(clients))
-	var asked sync.WaitGroup
-	for i, c := range clients {
-		asked.Go(func() { failures[i] = askTop(ctx, c, q, &answers[i]) })
-	}
-	asked.Wait()
+	answers, failures := askAll(ctx, clients, "counts", func(ctx context.Context, c *adminclient.Client, top *adminclient.Top) error {
+		return askTop(ctx, c, q, top)
+	})
 	var parts []topkeys.Top
 	for i, failure := range failures {
 		if failure == nil {
 			parts = append(parts, answers[i].Top)
-			continue
 		}
-		failures[i] = fmt.Errorf("no counts from %s: %w", clients[i].URL, failure)
-		merged.Unanswered = append(merged.Unanswered, clients[i].URL.String())
 	}
+	merged.Unanswered = unanswered(clients, failures)
 	merged.Top = topkeys.Merge(parts)
 	merged.Cut(f.rule, f.limit)
 	return merged, errors.Join(failures...)
@@ -162,7 +125,7 @@ func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged ad
 // it.
 func askTop(ctx context.Context, c *adminclient.Client, q adminclient.Request, top *adminclient.Top) error {
 	_, err := c.Into(ctx, q, top)
-	if refused, ok := errors.AsType[*adminclient.Error](err); ok && refused.Status == http.StatusNotFound && strings.HasPrefix(refused.Message, "rule: ") {
+	if hasNoRule(err) {
 		return nil
 	}
 	if err == nil && slices.ContainsFunc(top.Items, func(i topkeys.Item) bool { return i.ID == 0 }) {

@@ -56,7 +56,7 @@ Logs and errors go to standard error, results to standard output.`,
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageFunc(printUsage)
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newSuggestCommand(), newCheckCommand(),
-		newKeyCommand(), newEmergencyCommand(), newNodesCommand(), newVersionCommand())
+		newKeyCommand(), newDeniedCommand(), newEmergencyCommand(), newNodesCommand(), newVersionCommand())
 	unsorted(root)
 	completeFlags(root)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)

@@ -124,7 +124,7 @@ func TestBadDecisionLogSettingsAreRefused(t *testing.T) {
 		"decision-log-max-bytes: -1 is below 0":                                      append([]string{"--decision-log-max-bytes", "-1"}, log...),
 		"decision-log-max-age: -1s is below 0":                                       append([]string{"--decision-log-max-age", "-1s"}, log...),
 		"decision-log-keep: -1 is below 0":                                           append([]string{"--decision-log-keep", "-1"}, log...),
-		"key-hash-file: there is no decision log":                                    {"--key-hash-file", short},
+		"has 6 bytes, and at least 16 are needed":                                    {"--key-hash-file", short},
 		"key-hash-file: " + short + ": has 6 bytes":                                  append([]string{"--key-hash-file", short}, log...),
 		"key-hash-file: stat " + filepath.Join(folder, "none"):                       append([]string{"--key-hash-file", filepath.Join(folder, "none")}, log...),
 		"key-hash-file: is given, and empty":                                         append([]string{"--key-hash-file", ""}, log...),

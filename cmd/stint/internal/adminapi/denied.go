@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/denials"
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
@@ -37,7 +36,7 @@ func (a *API) deniedQuery(r *request) (q denials.Query, err error) {
 	query := r.URL.Query()
 	q.Hash, q.After = query.Get("hash"), query.Get("after")
 	if id := query.Get("rule"); query.Has("rule") {
-		if id != "" && id != decisionlog.Takes && id != denials.Envoy && id != emergency.Rule && !a.hasRule(id) {
+		if id != "" && id != denials.Takes && id != denials.Envoy && id != emergency.Rule && !a.hasRule(id) {
 			return q, notFound("rule: there is no rule %.40q (GET /rules shows the rules; leave it out for all)", id)
 		}
 		q.Rule = &id
@@ -112,7 +111,7 @@ func (a *API) why(r *request) (any, error) {
 	q := denials.Query{Keys: a.hashesOf(k), Part: k.key, Limit: int(limit)} //nolint:gosec // at most MaxLimit
 	switch {
 	case k.limit.Valid():
-		takes := decisionlog.Takes
+		takes := denials.Takes
 		q.Rule = &takes
 	case k.rule != everyRule:
 		q.Rule = &k.rule

@@ -3,6 +3,7 @@ package adminclient
 import (
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/denials"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
@@ -102,7 +103,7 @@ type Valid struct {
 type States struct {
 	Key    string  `json:"key"` // shortened
 	Limits []State `json:"limits"`
-	Lists  []Entry `json:"lists"` // that match the key
+	Lists  []Entry `json:"lists,omitempty"` // that match the key
 }
 
 // Entry is an entry of an allow or deny list.
@@ -120,10 +121,10 @@ type State struct {
 	Name      string `json:"name"`
 	Limit     int64  `json:"limit"`
 	Remaining int64  `json:"remaining"`
-	Before    *int64 `json:"remaining_before"` // of a grant
+	Before    *int64 `json:"remaining_before,omitempty"` // of a grant
 	ResetMS   int64  `json:"reset_after_ms"`
-	Degraded  bool   `json:"degraded"`
-	Listed    string `json:"listed"` // deny, allow, or empty
+	Degraded  bool   `json:"degraded,omitempty"`
+	Listed    string `json:"listed,omitempty"` // deny, allow, or empty
 }
 
 // Top is the keys with the highest counts.
@@ -132,6 +133,23 @@ type Top struct {
 
 	// Unanswered are the servers whose counts are missing from a merged answer.
 	Unanswered []string `json:"unanswered,omitempty"`
+}
+
+// Denied is a list of denied requests, the newest first.
+type Denied struct {
+	denials.Page
+
+	// Unanswered are the servers whose denials are missing from a merged answer.
+	Unanswered []string `json:"unanswered,omitempty"`
+}
+
+// Why is why a key was denied, and its state.
+type Why struct {
+	States
+
+	Denials    []denials.Denial `json:"denials"`
+	LeftOut    int              `json:"left_out,omitempty"`
+	Unanswered []string         `json:"unanswered,omitempty"` // as in Denied
 }
 
 // Nodes are the nodes that share their rules.
@@ -177,4 +195,6 @@ func (*Outcome) member() string { return "changed" }
 func (*Valid) member() string   { return "diff" }
 func (*States) member() string  { return "limits" }
 func (*Nodes) member() string   { return "nodes" }
+func (*Denied) member() string  { return "items" }
+func (*Why) member() string     { return "denials" }
 func (*Top) member() string     { return "items" }

@@ -33,9 +33,11 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Envoy is the rule of denials by the limits of Envoy's configuration. No rule can have this
-// name.
-const Envoy = "(envoy)"
+// The rules of denials that no rule of a set makes. No rule can have these names.
+const (
+	Takes = decisionlog.Takes // of limits that callers bring
+	Envoy = "(envoy)"         // of limits of Envoy's configuration
+)
 
 const (
 	// memory bounds the entries, in bytes. The remainder of 4 MiB is for the shares.
@@ -103,7 +105,7 @@ func New(o Options) *Recent {
 		o.Key = decisionlog.NewKey()
 	}
 	r := &Recent{options: o, seed: maphash.MakeSeed(), process: rand.Uint64()}
-	r.takes, r.envoy = place{&share{rule: decisionlog.Takes}, ""}, place{&share{rule: Envoy}, ""}
+	r.takes, r.envoy = place{&share{rule: Takes}, ""}, place{&share{rule: Envoy}, ""}
 	r.none, r.emergency = place{&share{}, ""}, place{&share{rule: emergency.Rule}, ""}
 	r.mu.shares, r.mu.inForce = map[string]*share{}, map[string]bool{}
 	r.turn.Store(1)
