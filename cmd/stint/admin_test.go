@@ -151,7 +151,7 @@ func TestADangerousChangeNeedsConfirmation(t *testing.T) {
 	a.run(exitFailed, []string{"it removes 1 tier (free)"}, "rules", "apply", a.file("c.yaml", "rules:\n  - {id: a, limit: 10, window: 60}\n"))
 	fresh := a.file("fresh.yaml", "tiers:\n  free: {limit: 5, window: 60}\nrules:\n  - {id: a, limit: 10, window: 61}\n")
 	a.run(exitFailed, []string{"it resets the counts of 1 limit", " of a"}, "rules", "apply", fresh)
-	a.run(exitFailed, []string{"it removes 1 rule (a); it removes 1 tier (free)"}, "rules", "rollback", "0")
+	a.run(exitFailed, []string{"it removes 1 rule (a) and 1 tier (free)"}, "rules", "rollback", "0")
 	a.run(exitDone, []string{"version 3 is published", "default"}, "rules", "rollback", "--yes", "--comment", "again", "0")
 }
 

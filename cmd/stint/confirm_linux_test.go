@@ -120,11 +120,19 @@ func TestAConfirmedImpactIsForced(t *testing.T) {
 	a.wait("forced=true version=2")
 }
 
-func TestOneConfirmationCoversDangerAndImpact(t *testing.T) {
+func TestEachDangerIsAskedForTheWorstFirst(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n  - {id: b, by: [ip], limit: 1000, window: 1m}\n"))
 	a.traffic(120)
 	p, typed := a.asked("rules", "apply", a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n"))
+	p.wait("This is dangerous: it would deny 99.2 % of the requests")
+	answer(t, typed, "y")
+	p.wait("This is dangerous: it removes 1 rule (b)")
+	answer(t, typed, "n")
+	if status := p.exit(); status != exitFailed {
+		t.Errorf("status %d", status)
+	}
+	p, typed = a.asked("rules", "apply", "--yes=removes", a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n"))
 	answer(t, typed, "y")
 	if status := p.exit(); status != exitDone {
 		t.Errorf("status %d", status)

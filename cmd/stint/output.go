@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -156,26 +157,35 @@ func (l *printer) names(what string, n adminclient.Names) {
 // impact prints what rules would do to the requests of the last minutes.
 func (l *printer) impact(r *impact.Result) {
 	switch {
-	case r == nil:
+	case r == nil || r.Requests == 0 && r.Allowed == 0:
+		if r != nil {
+			l.printf("impact: unknown, no request was allowed in the last minutes\n")
+		}
 		return
 	case r.Allowed == 0:
-		l.printf("impact: unknown, no request was allowed in the last minutes\n")
-		return
+		l.printf("impact: no request was allowed in the last minutes, so none can be denied\n")
 	case r.Denied == 0:
 		l.printf("impact: none on the %s allowed since %s\n", counted(r.Allowed, "request"), timestamp(r.Since))
+	default:
+		l.printf("impact: denies %d of the %s allowed since %s (%.1f %%), of %s\n",
+			r.Denied, counted(r.Allowed, "request"), timestamp(r.Since), 100*r.Share, counted(r.Callers, "caller"))
+	}
+	if r.Admitted > 0 {
+		l.printf("impact: admits %s more than the rules in force (%.1f %% more), of %s\n",
+			counted(r.Admitted, "request"), 100*r.AdmittedShare, counted(r.AdmittedCallers, "caller"))
+	}
+	if r.Denied == 0 && r.Admitted == 0 {
 		return
 	}
-	l.printf("impact: denies %d of the %s allowed since %s (%.1f %%), of %s\n",
-		r.Denied, counted(r.Allowed, "request"), timestamp(r.Since), 100*r.Share, counted(r.Callers, "caller"))
 	if r.OneIn > 1 {
 		l.printf("sampled: the requests of one caller in %d\n", r.OneIn)
 	}
 	if r.Seen > 2*uint64(r.Requests) {
 		l.printf("sampled: %d of about %d requests\n", r.Requests, r.Seen)
 	}
-	t := newTable(l.w, "RULE", "KEY", "DENIED")
-	for _, c := range append(r.Rules, r.Keys...) {
-		t.row(cellOr(c.Rule, "the deny list"), cellOr(c.Key, "all"), c.Denied)
+	t := newTable(l.w, "RULE", "KEY", "HASH", "DENIED", "ADMITTED")
+	for _, c := range slices.Concat(r.Rules, r.Keys, r.AdmittedKeys) {
+		t.row(cellOr(c.Rule, "the deny list"), cellOr(c.Key, "all"), cell(c.Hash), c.Denied, c.Admitted)
 	}
 	l.err = errors.Join(l.err, t.Flush())
 }

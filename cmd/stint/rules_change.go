@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,15 +99,20 @@ func rulesBody(path string, in io.Reader) ([]rule.File, []byte, error) {
 type changeFlags struct {
 	adminFlags
 
-	yes, dryRun bool
-	comment     string
-	base        string
+	pipelineFlags
+
+	yes     string // the accepted dangers
+	dryRun  bool
+	comment string
+	base    string
 }
 
 func (f *changeFlags) define(c *cobra.Command) {
 	flags := c.Flags()
-	flags.BoolVarP(&f.yes, "yes", "y", false, "publish a dangerous change without asking")
+	flags.StringVarP(&f.yes, "yes", "y", "", "publish a dangerous change without asking: all dangers, or those `NAMED` as --yes=impact,removes,resets")
+	flags.Lookup("yes").NoOptDefVal = allDangers
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would change, and publish nothing")
+	f.pipelineFlags.define(c, "after a --dry-run that shows a difference")
 	flags.StringVar(&f.comment, "comment", "", "reason for the change, for the history")
 	flags.StringVar(&f.base, "base", "", "the `VERSION` that you edited: fail if it is no longer in force")
 	f.adminFlags.define(c)
@@ -120,11 +124,13 @@ func (f *changeFlags) define(c *cobra.Command) {
 // for.
 const dangerHelp = `
 
-A change is dangerous if it removes rules or tiers, if it resets the counts of
-limits, or if the server refuses it because it would deny too many requests that
-were allowed in the last minutes. The command then shows the change with its
-impact and asks; --yes answers. Without a terminal and without --yes, a dangerous
-change is not published, and the exit status is 1.
+There are three dangers, the worst first: impact (the server refuses the change,
+because it would deny too many requests that were allowed in the last minutes),
+removes (it removes rules or tiers) and resets (it resets the counts of limits). The
+command then shows the change with its impact, and asks once for each danger. --yes
+accepts all of them, --yes=impact,removes those that it names. Without a terminal, a
+change with a danger that --yes does not accept is not published, and the exit status
+is 1.
 
 The change applies to the version that was in force when the command began. If
 somebody else publishes in between, the command publishes nothing, shows what
@@ -138,17 +144,25 @@ type wholeChange struct {
 	request adminclient.Request
 	files   []rule.File // the new rules; none for a rollback
 	tag     string      // entity tag of the rules to replace
+	sure    []string    // the accepted dangers
 }
 
 func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, files []rule.File) error {
 	if err := checkComment("comment", f.comment); err != nil {
 		return err
 	}
+	sure, err := dangersNamed(f.yes)
+	if err != nil {
+		return err
+	}
+	if f.detailed && !f.dryRun {
+		return usagef("detailed-exitcode: is given without --dry-run (give both, or neither)")
+	}
 	tag, err := f.baseTag(ctx)
 	if err != nil {
 		return err
 	}
-	c := &wholeChange{changeFlags: f, request: q, files: files, tag: tag}
+	c := &wholeChange{changeFlags: f, request: q, files: files, tag: tag, sure: sure}
 	return c.explained(c.run(ctx))
 }
 
@@ -177,35 +191,33 @@ func (c *wholeChange) run(ctx context.Context) error {
 		return err
 	}
 	printWarnings(c.errs, trial.Warnings)
+	if err := c.checkWarnings(trial.Warnings); err != nil {
+		return err
+	}
 	dangers := dangersOf(trial)
 	if c.dryRun && len(dangers) > 0 {
-		_, _ = fmt.Fprintln(c.errs, "This is dangerous and would need confirmation, or --yes: "+cell(strings.Join(dangers, "; "))+".")
+		_, _ = fmt.Fprintln(c.errs, "This is dangerous and would need confirmation, or --yes: "+cell(strings.Join(dangerTexts(dangers), "; "))+".")
 	}
-	if c.dryRun || !trial.Changed && trial.Version > 0 {
+	if c.dryRun {
+		return c.status(c.report(trial, answer), trial.Changed, "the rules would change (--detailed-exitcode)")
+	}
+	if !trial.Changed && trial.Version > 0 {
 		return c.report(trial, answer)
 	}
-	sure := c.yes
-	if !sure && len(dangers) > 0 {
-		if err := c.confirm(trial, dangers); err != nil {
-			return err
-		}
-		sure = true
+	if err := c.confirm(trial, dangers); err != nil {
+		return err
 	}
-	return c.make(ctx, trial, sure)
+	return c.make(ctx, trial)
 }
 
 // make publishes the change. If the server refuses it for its impact, make
 // forces it once somebody has confirmed the impact.
-func (c *wholeChange) make(ctx context.Context, trial *adminclient.Outcome, sure bool) error {
+func (c *wholeChange) make(ctx context.Context, trial *adminclient.Outcome) error {
 	outcome, answer, err := c.send(ctx, nil)
 	if refused, ok := errors.AsType[*adminclient.Error](err); ok && refused.Code == adminclient.CodeImpact {
 		trial.Impact = refused.Impact
-		if !sure {
-			what, _, _ := strings.Cut(refused.Message, " (") // its hint is for callers of the API; askYes has the command's
-			err = c.confirm(trial, []string{what})
-			sure = err == nil
-		}
-		if sure {
+		what, _, _ := strings.Cut(refused.Message, " (") // its hint is for callers of the API; confirm has the command's
+		if err = c.confirm(trial, []danger{{dangerImpact, what}}); err == nil {
 			outcome, answer, err = c.send(ctx, url.Values{"force": {"true"}})
 		}
 	}
@@ -224,53 +236,6 @@ func (c *wholeChange) send(ctx context.Context, query url.Values) (*adminclient.
 
 func (c *wholeChange) report(o *adminclient.Outcome, a adminclient.Answer) error {
 	return c.print(a, func(w io.Writer) error { return printOutcome(w, o) })
-}
-
-// dangersOf returns what is dangerous about a change. Replacing the built-in
-// rules is never dangerous, because nobody chose those.
-func dangersOf(o *adminclient.Outcome) (list []string) {
-	if o.Version == 0 || o.Diff == nil {
-		return nil
-	}
-	if removed := o.Diff.Rules.Removed; len(removed) > 0 {
-		list = append(list, fmt.Sprintf("it removes %s (%s)", counted(len(removed), "rule"), several(removed)))
-	}
-	if removed := o.Diff.Tiers.Removed; len(removed) > 0 {
-		list = append(list, fmt.Sprintf("it removes %s (%s)", counted(len(removed), "tier"), several(removed)))
-	}
-	if fresh := o.Diff.Fresh; len(fresh) > 0 {
-		list = append(list, fmt.Sprintf("it resets the counts of %s (%s)", counted(len(fresh), "limit"), several(freshNames(fresh))))
-	}
-	return list
-}
-
-// confirm shows a dangerous change on standard error and asks for it. It fails
-// unless the answer is yes.
-func (c *wholeChange) confirm(o *adminclient.Outcome, dangers []string) error {
-	l := &printer{w: c.errs} // a failed write changes nothing: the answer decides
-	if o.Diff != nil {
-		_ = printDiff(c.errs, o.Diff)
-	}
-	l.impact(o.Impact)
-	l.printf("This is dangerous: %s.\n", cell(strings.Join(dangers, "; ")))
-	return askYes(c.in, c.errs, "Publish it?", "not published")
-}
-
-// askYes asks a question at the terminal. It fails unless the answer is yes; the
-// error begins with the given consequence.
-func askYes(in io.Reader, errs io.Writer, question, otherwise string) error {
-	if !isTerminal(in) {
-		return fmt.Errorf("%s: there is no terminal to ask at (read the output above, then repeat the command with --yes)", otherwise)
-	}
-	_, _ = fmt.Fprint(errs, question+" [y/N] ")
-	line, err := bufio.NewReader(io.LimitReader(in, 1000)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w", otherwise, err)
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return errors.New(otherwise)
-	}
-	return nil
 }
 
 // explained gives the mistakes in an error the names of the local files, and

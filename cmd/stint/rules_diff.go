@@ -14,8 +14,14 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 )
 
+// diffFlags are the flags of the commands that show a change and publish nothing.
+type diffFlags struct {
+	adminFlags
+	pipelineFlags
+}
+
 func newDiffCommand() *cobra.Command {
-	f := &adminFlags{}
+	f := &diffFlags{}
 	c := &cobra.Command{
 		Use:   "diff FILE | VERSION [VERSION]",
 		Short: "Show how a file differs from the rules in force, or versions from each other",
@@ -27,13 +33,14 @@ A FILE of - is standard input. Without a difference the output is empty.`,
 		Args:    arguments(1, 2, "a file, or one or two versions", "rules.yaml, or 11 12"),
 		RunE:    f.running(f.diff),
 	}
-	f.define(c)
+	f.pipelineFlags.define(c, "if there is a difference")
+	f.adminFlags.define(c)
 	f.defineSource(c)
 	c.ValidArgsFunction = f.completeDiff
 	return c
 }
 
-func (f *adminFlags) diff(ctx context.Context, args []string) error {
+func (f *diffFlags) diff(ctx context.Context, args []string) error {
 	query, err := versionsQuery(args)
 	if err != nil && len(args) == 2 {
 		return err
@@ -43,8 +50,11 @@ func (f *adminFlags) diff(ctx context.Context, args []string) error {
 	}
 	var d adminclient.Diff
 	q := adminclient.Request{Method: http.MethodGet, Path: "/rules/diff", Query: query}
-	return f.ask(ctx, q, &d, func(w io.Writer) error { return f.printDiff(w, &d) })
+	err = f.ask(ctx, q, &d, func(w io.Writer) error { return f.printDiff(w, &d) })
+	return f.status(err, d.Changed, different)
 }
+
+const different = "there is a difference (--detailed-exitcode)"
 
 func versionsQuery(args []string) (url.Values, error) {
 	query := url.Values{}
@@ -57,7 +67,7 @@ func versionsQuery(args []string) (url.Values, error) {
 	return query, nil
 }
 
-func (f *adminFlags) diffFile(ctx context.Context, path string) error {
+func (f *diffFlags) diffFile(ctx context.Context, path string) error {
 	v, _, err := f.validate(ctx, path)
 	if err != nil {
 		return err
@@ -66,7 +76,8 @@ func (f *adminFlags) diffFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return f.printDiff(w, &v.Diff) })
+	err = f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return f.printDiff(w, &v.Diff) })
+	return f.status(errors.Join(err, f.checkWarnings(v.Warnings)), v.Diff.Changed, different)
 }
 
 // printDiff prints a difference. Standard output stays empty if there is none, as that of
@@ -98,38 +109,45 @@ func (f *adminFlags) validate(ctx context.Context, path string) (*adminclient.Va
 }
 
 func newImpactCommand() *cobra.Command {
-	f := &adminFlags{}
+	f := &diffFlags{}
 	c := &cobra.Command{
 		Use:   "impact FILE",
 		Short: "Try rules on the requests of the last minutes, without publishing them",
 		Long: `Try a rule file, or a folder of them, on the requests that the node decided in
 the last minutes. The command shows how many of the allowed requests these rules
-would deny, by which rule, and of which callers. Nothing is published. A FILE of -
-is standard input.`,
-		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/",
+would deny, by which rule, and of which callers; and how many more requests they
+would admit than the rules in force, of which callers. HASH tells callers apart whose
+keys begin alike, as in stint denied. Nothing is published. A FILE of - is standard
+input.`,
+		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/\n  stint rules impact --detailed-exitcode --fail-on-warning rules.yaml",
 		Args:    arguments(1, 1, "a file", "rules.yaml"),
 		RunE:    f.running(f.impact),
 	}
-	f.define(c)
+	f.pipelineFlags.define(c, "if the rules deny more than --impact-limit of the server")
+	f.adminFlags.define(c)
 	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 
-func (f *adminFlags) impact(ctx context.Context, args []string) error {
+func (f *diffFlags) impact(ctx context.Context, args []string) error {
 	v, a, err := f.validate(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	return f.print(a, func(w io.Writer) error {
-		l := &printer{w: w}
-		if !v.Diff.Changed {
-			l.printf("nothing to change: version %d has the same rules\n", v.Diff.From)
-		}
-		l.summary(&v.Diff)
-		if v.Impact == nil {
-			l.printf("impact: unknown, the server keeps no requests (--impact-limit off)\n")
-		}
-		l.impact(v.Impact)
-		return l.err
-	})
+	err = f.print(a, func(w io.Writer) error { return printImpact(w, v) })
+	above := v.Impact != nil && v.Impact.AboveLimit
+	return f.status(errors.Join(err, f.checkWarnings(v.Warnings)), above, "the rules deny more than --impact-limit of the server (--detailed-exitcode)")
+}
+
+func printImpact(w io.Writer, v *adminclient.Valid) error {
+	l := &printer{w: w}
+	if !v.Diff.Changed {
+		l.printf("nothing to change: version %d has the same rules\n", v.Diff.From)
+	}
+	l.summary(&v.Diff)
+	if v.Impact == nil {
+		l.printf("impact: unknown, the server keeps no requests (--impact-limit off)\n")
+	}
+	l.impact(v.Impact)
+	return l.err
 }

@@ -19,12 +19,15 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// exitDifferent is for --detailed-exitcode alone.
+	exitDifferent = 3
 )
 
 // exitStatus returns the exit status of a command that ended with err. Mistakes
 // in rules and limits are wrong configuration, whether this program or the
 // server found them.
 func exitStatus(err error) int {
+	var different differentError
 	var usage usageError
 	var problems rule.Problems
 	var limit *stint.LimitError
@@ -32,6 +35,8 @@ func exitStatus(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &different):
+		return exitDifferent
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &limit):
 		return exitUsage
 	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
@@ -39,6 +44,12 @@ func exitStatus(err error) int {
 	}
 	return exitFailed
 }
+
+// differentError marks a result that --detailed-exitcode reports: exit status 3. It comes after
+// the output.
+type differentError struct{ error }
+
+func (e differentError) Unwrap() error { return e.error }
 
 // usageError marks wrong usage or configuration: exit status 2.
 type usageError struct{ error }

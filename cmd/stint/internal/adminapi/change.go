@@ -143,7 +143,7 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 	if o.impact == impactOff {
 		return nil, nil //nolint:nilnil // the replay is switched off
 	}
-	result, err := a.Sample.Replay(r.Context(), set)
+	result, err := a.replay(r, set)
 	refuse := (o.impact == impactRefuse || o.impact == "" && e.whole) && !o.force && !o.dryRun
 	if err != nil || !refuse || !result.Refused(a.MostDenied) {
 		return result, err
@@ -151,6 +151,17 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 	return nil, &apiError{Status: http.StatusConflict, Code: "IMPACT", Impact: result, Message: fmt.Sprintf(
 		"the change was not made: these rules would have denied %.1f %% of the requests that were allowed in the last minutes, and the limit is %.1f %% (check the field impact, or send ?force=true)",
 		100*result.Share, 100*a.MostDenied)}
+}
+
+// replay replays the requests of the last minutes under a set.
+func (a *API) replay(r *request, set *rule.Set) (*impact.Result, error) {
+	inForce, _ := a.Rules.Current()
+	result, err := a.Sample.Replay(r.Context(), inForce, set)
+	if result != nil {
+		result.Limit = a.MostDenied
+		result.AboveLimit = result.Refused(a.MostDenied)
+	}
+	return result, err
 }
 
 // sendTag sets the entity tag of the edited part in the answer.

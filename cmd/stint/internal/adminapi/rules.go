@@ -149,7 +149,7 @@ func (a *API) validate(r *request) (any, error) {
 		return nil, err
 	}
 	d := a.compareRead(now, ruleset.Version{Number: now.Number, Files: files}, contentsOf(now.Files), contentsOf(files), set)
-	result, err := a.Sample.Replay(r.Context(), set)
+	result, err := a.replay(r, set)
 	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: warnings, Diff: d, Impact: result}, err
 }
 

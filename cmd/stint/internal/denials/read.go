@@ -232,7 +232,7 @@ func (r *Recent) hash(e *entry) string {
 	if e.isCut(keyPart) {
 		text = strconv.FormatUint(e.key, 16)
 	}
-	return fmt.Sprintf("%016x", r.options.Key.ID(text))
+	return r.options.Key.Hash(text)
 }
 
 // denial returns an entry as an operator may see it.

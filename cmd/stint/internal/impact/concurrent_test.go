@@ -22,13 +22,13 @@ func TestASampleHearsOfManyAtOnce(t *testing.T) {
 	}
 	all.Go(func() {
 		for range 5 {
-			if _, err := s.Replay(t.Context(), set); err != nil {
+			if _, err := s.Replay(t.Context(), nil, set); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	all.Wait()
-	if r, err := s.Replay(t.Context(), set); err != nil || r.Requests != 4000 || r.Callers != 40 {
+	if r, err := s.Replay(t.Context(), nil, set); err != nil || r.Requests != 4000 || r.Callers != 40 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -26,54 +26,87 @@ type Result struct {
 	Rules    []Count   `json:"rules,omitempty"`   // the rules that deny them, the most denials first
 	Keys     []Count   `json:"keys,omitempty"`    // the denied keys, shortened, the most denials first
 	Callers  int       `json:"callers,omitempty"` // number of denied callers
+
+	// Admitted is how many more requests of the same sample these rules allow than those in
+	// force, both replayed from unused allowances: the sum over the callers that gain.
+	Admitted        int     `json:"admitted"`
+	AdmittedShare   float64 `json:"admitted_share"` // Admitted as a share of what the rules in force allow
+	AdmittedKeys    []Count `json:"admitted_keys,omitempty"`
+	AdmittedCallers int     `json:"admitted_callers,omitempty"`
+
+	// Limit is the greatest Share of a whole set that the server publishes unforced, and
+	// AboveLimit reports that it refuses this one.
+	Limit      float64 `json:"limit,omitempty"`
+	AboveLimit bool    `json:"above_limit,omitempty"`
 }
 
 // Count is the number of denials of originally allowed requests, by rule or by
-// rule and key.
+// rule and key; or the number of requests of a key that are allowed in addition, with the rule
+// in force that denies them.
 type Count struct {
-	Rule   string `json:"rule"` // empty: a deny list
-	Key    string `json:"key,omitempty"`
-	Denied int    `json:"denied"`
+	Rule     string `json:"rule"` // empty: a deny list
+	Key      string `json:"key,omitempty"`
+	Hash     string `json:"hash,omitempty"` // of the whole key, see [Sample]
+	Denied   int    `json:"denied,omitempty"`
+	Admitted int    `json:"admitted,omitempty"`
 }
 
 // mostShown is the longest list of a result.
 const mostShown = 10
 
-// Replay decides the requests of the sample under other rules. The only error
-// is that of ctx.
-func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
+// Replay decides the requests of the sample under other rules, and under those in force, if
+// they are not nil, to compare. The only error is that of ctx.
+func (s *Sample) Replay(ctx context.Context, inForce, set *rule.Set) (*Result, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // a nil sample has no result
 	}
-	if s.KeepPathEncoding {
-		set = set.WithPathEncoding(rule.PathKeep)
-	}
 	events, mask, seen := s.recent()
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
-	r := replay{set: set, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{}, result: &Result{OneIn: mask + 1, Seen: seen}}
-	store := stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: func() time.Time { return time.UnixMicro(r.now) }})
-	defer store.Close()
-	for i := range events {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	r := replay{sample: s, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{},
+		loads: map[uint64]load{}, result: &Result{OneIn: mask + 1, Seen: seen}}
+	if inForce != nil {
+		if err := s.decide(ctx, inForce, events, r.before); err != nil {
+			return nil, err
 		}
-		r.event(ctx, store, &events[i])
-		if r.result.Requests++; r.claims > mostClaims {
-			break
-		}
+	}
+	if err := s.decide(ctx, set, events, r.event); err != nil {
+		return nil, err
 	}
 	return r.finish(events), nil
 }
 
+// decide decides events under a set, from unused allowances, and calls each with the outcomes.
+func (s *Sample) decide(ctx context.Context, set *rule.Set, events []event, each func(*event, *rule.Outcome, error)) error {
+	if s.KeepPathEncoding {
+		set = set.WithPathEncoding(rule.PathKeep)
+	}
+	var now int64
+	store := stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: func() time.Time { return time.UnixMicro(now) }})
+	defer store.Close()
+	var o rule.Outcome
+	claims := 0
+	for i := range events {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		now = events[i].t
+		err := set.DecideInto(ctx, store, &events[i], events[i].cost, &o)
+		each(&events[i], &o, err)
+		if claims += len(o.Hits); claims > mostClaims {
+			break
+		}
+	}
+	return nil
+}
+
 // replay is the state of one replay.
 type replay struct {
-	set     *rule.Set
-	now     int64
-	outcome rule.Outcome
+	sample  *Sample
 	rules   map[string]int
 	keys    map[Count]int // denials by rule and key
 	gained  map[spent]int64
-	claims  int // number of claims so far
+	loads   map[uint64]load // by caller
+	decided []bool          // whether the rules in force allow each event
 	result  *Result
 }
 
@@ -83,31 +116,55 @@ type spent struct {
 	key  string
 }
 
+// load compares what two sets allow to one caller.
+type load struct {
+	more int   // requests that the new set allows, less those that the set in force allows
+	who  Count // the rule in force that denies the caller, and its key
+}
+
 // mostClaims bounds the time (about a second) and memory of a replay where a
 // thousand rules match each request. Requests beyond the bound are not
 // replayed.
 const mostClaims = 1_000_000
 
-func (r *replay) event(ctx context.Context, store stint.Store, e *event) {
-	r.now = e.t
-	err := r.set.DecideInto(ctx, store, e, e.cost, &r.outcome)
-	r.claims += len(r.outcome.Hits)
-	switch allowed := r.outcome.Allowed(); {
+// before notes what the rules in force decide from unused allowances.
+func (r *replay) before(e *event, o *rule.Outcome, err error) {
+	allowed := err == nil && o.Allowed()
+	r.decided = append(r.decided, allowed)
+	if l := r.loads[e.hash]; !allowed && l.who == (Count{}) {
+		l.who = denier(e, o)
+		r.loads[e.hash] = l
+	}
+}
+
+func (r *replay) event(e *event, o *rule.Outcome, err error) {
+	at := r.result.Requests
+	r.result.Requests++
+	allowed := err == nil && o.Allowed()
+	if at < len(r.decided) && allowed != r.decided[at] {
+		l := r.loads[e.hash]
+		l.more--
+		if allowed {
+			l.more += 2
+		}
+		r.loads[e.hash] = l
+	}
+	switch {
 	case err != nil: // an invalid request under these rules does not count
 	case !e.allowed && allowed:
-		r.gain(e)
+		r.gain(e, o)
 	case e.allowed:
 		r.result.Allowed++
-		if !allowed && !r.exchanged(e) {
-			r.denied(e)
+		if !allowed && !r.exchanged(e, o) {
+			r.denied(e, o)
 		}
 	}
 }
 
 // gain records the allowance that an originally denied request uses now.
-func (r *replay) gain(e *event) {
-	for i := range r.outcome.Hits {
-		if h := &r.outcome.Hits[i]; !h.Shadow {
+func (r *replay) gain(e *event, o *rule.Outcome) {
+	for i := range o.Hits {
+		if h := &o.Hits[i]; !h.Shadow {
 			r.gained[spent{h.Rule, h.Key}] += e.cost
 		}
 	}
@@ -117,11 +174,11 @@ func (r *replay) gain(e *event) {
 // of the same caller, which was originally denied, has used its allowance. The
 // caller then loses nothing. A caller that keeps sending at its limit is
 // admitted at different moments in every replay.
-func (r *replay) exchanged(e *event) bool {
-	if r.outcome.Binding < 0 || r.outcome.Decision.RetryAfter == stint.Never {
+func (r *replay) exchanged(e *event, o *rule.Outcome) bool {
+	if o.Binding < 0 || o.Decision.RetryAfter == stint.Never {
 		return false
 	}
-	binding := &r.outcome.Hits[r.outcome.Binding]
+	binding := &o.Hits[o.Binding]
 	place := spent{binding.Rule, binding.Key}
 	if r.gained[place] < e.cost {
 		return false
@@ -131,19 +188,24 @@ func (r *replay) exchanged(e *event) bool {
 }
 
 // denied counts the denial of an originally allowed request.
-func (r *replay) denied(e *event) {
+func (r *replay) denied(e *event, o *rule.Outcome) {
 	r.result.Denied++
-	who := Count{}
-	if r.outcome.Binding >= 0 {
-		binding := &r.outcome.Hits[r.outcome.Binding]
-		who.Rule, who.Key = binding.Rule.ID, rule.KeyText(binding.Key)
-	} else if key, ok := e.Attribute("api_key"); ok {
-		who.Key = key
-	} else {
-		who.Key, _ = e.Attribute("ip")
-	}
+	who := denier(e, o)
 	r.rules[who.Rule]++
 	r.keys[who]++
+}
+
+// denier returns the rule that denies an event, and the key that it counts.
+func denier(e *event, o *rule.Outcome) (who Count) {
+	if o.Binding >= 0 {
+		binding := &o.Hits[o.Binding]
+		return Count{Rule: binding.Rule.ID, Key: rule.KeyText(binding.Key)}
+	}
+	who.Key, _ = e.Attribute("api_key")
+	if who.Key == "" {
+		who.Key, _ = e.Attribute("ip")
+	}
+	return who
 }
 
 // finish completes the result.
@@ -161,16 +223,41 @@ func (r *replay) finish(events []event) *Result {
 	callers := map[string]bool{}
 	for who, n := range r.keys {
 		callers[who.Key] = true
-		out.Keys = append(out.Keys, Count{Rule: who.Rule, Key: Shorten(who.Key), Denied: n})
+		out.Keys = append(out.Keys, r.shown(who, Count{Denied: n}))
 	}
 	out.Callers = len(callers)
-	out.Rules, out.Keys = most(out.Rules), most(out.Keys)
+	for _, l := range r.loads {
+		if l.more > 0 {
+			out.Admitted += l.more
+			out.AdmittedCallers++
+			out.AdmittedKeys = append(out.AdmittedKeys, r.shown(l.who, Count{Admitted: l.more}))
+		}
+	}
+	if out.Admitted > 0 {
+		before := 0
+		for _, allowed := range r.decided {
+			if allowed {
+				before++
+			}
+		}
+		out.AdmittedShare = float64(out.Admitted) / float64(max(before, 1))
+	}
+	out.Rules, out.Keys, out.AdmittedKeys = most(out.Rules), most(out.Keys), most(out.AdmittedKeys)
 	return out
+}
+
+// shown returns a count of a key that is shortened and hashed.
+func (r *replay) shown(who, n Count) Count {
+	n.Rule, n.Key = who.Rule, Shorten(who.Key)
+	if r.sample.HashKey != nil {
+		n.Hash = r.sample.HashKey(who.Key)
+	}
+	return n
 }
 
 func most(list []Count) []Count {
 	slices.SortFunc(list, func(a, b Count) int {
-		return cmp.Or(b.Denied-a.Denied, cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(b.Denied-a.Denied, b.Admitted-a.Admitted, cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Hash, b.Hash))
 	})
 	return list[:min(len(list), mostShown)]
 }

@@ -36,6 +36,9 @@ type Sample struct {
 	// KeepPathEncoding means that the requests were decided by sets with
 	// [rule.PathKeep]. It must not change after the first use.
 	KeepPathEncoding bool
+	// HashKey returns the hash that tells keys with the same beginning apart in results. It
+	// must not change after the first use. Nil: results have none.
+	HashKey func(key string) string
 
 	seed maphash.Seed
 	now  func() time.Time

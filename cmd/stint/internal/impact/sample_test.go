@@ -52,7 +52,7 @@ func (l *live) cost(key string, cost int64) {
 
 func (l *live) replay(rules string) *Result {
 	l.t.Helper()
-	r, err := l.sample.Replay(l.t.Context(), parsed(l.t, rules))
+	r, err := l.sample.Replay(l.t.Context(), l.set, parsed(l.t, rules))
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestSkippedRequestsAllocateNothing(t *testing.T) {
 	}
 	var none *Sample
 	none.Add(names, a, 1, &o)
-	if r, err := none.Replay(t.Context(), l.set); r != nil || err != nil || r.Refused(0) {
+	if r, err := none.Replay(t.Context(), nil, l.set); r != nil || err != nil || r.Refused(0) {
 		t.Error(r, err)
 	}
 }

@@ -121,6 +121,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
+		r.sample.HashKey = config.KeyHash.Hash
 	}
 	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, OnCurrent: m.RulesCurrent, Logger: r.log}
 	switch {

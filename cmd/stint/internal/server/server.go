@@ -23,6 +23,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
+	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/denials"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
@@ -74,6 +75,9 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	config.Logger = boundLog(config.Logger)
+	if config.KeyHash.IsZero() {
+		config.KeyHash = decisionlog.NewKey()
+	}
 	s := &Server{config: config, log: config.Logger, metrics: metrics.New(metrics.Options{NearLimit: config.NearLimit, NativeHistograms: config.NativeHistograms}), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = config.Tracer.Store(s.measured())
 	if config.Tracer != nil {
