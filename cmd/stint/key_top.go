@@ -28,10 +28,11 @@ type topFlags struct {
 
 	by, rule, window string
 	limit            int
+	table            func(io.Writer, *adminclient.Top) error
 }
 
 func newTopCommand() *cobra.Command {
-	f := &topFlags{}
+	f := &topFlags{table: printTop}
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Show the keys that are denied or allowed most often",
@@ -45,14 +46,20 @@ them, and the command fails if one does not answer, after the sum of the others.
 		Example: "  stint key top\n  stint key top --by allowed --rule orders --window 1h --limit 50\n  stint key top --server http://10.0.0.1:6070,http://10.0.0.2:6070",
 		Args:    noArguments,
 	}
+	c.Flags().StringVar(&f.by, "by", "denied", "count `denied|allowed|shadow` requests; shadow: those that rules in shadow mode would deny")
+	mustComplete(c, "by", cobra.FixedCompletions([]cobra.Completion{"denied", "allowed", "shadow"}, cobra.ShellCompDirectiveNoFileComp))
+	f.define(c, "only keys of the rule of this `ID`, or (take) for limits that callers bring (default all)")
+	return c
+}
+
+// define defines the flags beside --by, and what the command runs.
+func (f *topFlags) define(c *cobra.Command, rule string) {
 	flags := c.Flags()
-	flags.StringVar(&f.by, "by", "denied", "count `denied|allowed` requests")
-	flags.StringVar(&f.rule, "rule", "", "only keys of the rule of this `ID`, or (take) for limits that callers bring (default all)")
+	flags.StringVar(&f.rule, "rule", "", rule)
 	flags.StringVar(&f.window, "window", "1m", "the last minute or hour, as `1m|1h`")
 	flags.IntVar(&f.limit, "limit", 20, "show at most `N` keys")
-	f.define(c)
+	f.serversFlags.define(c)
 	mustComplete(c, "rule", f.completeRules)
-	mustComplete(c, "by", cobra.FixedCompletions([]cobra.Completion{"denied", "allowed"}, cobra.ShellCompDirectiveNoFileComp))
 	mustComplete(c, "window", cobra.FixedCompletions([]cobra.Completion{"1m", "1h"}, cobra.ShellCompDirectiveNoFileComp))
 	run := f.running(func(ctx context.Context, _ []string) error { return f.top(ctx) })
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -61,14 +68,13 @@ them, and the command fails if one does not answer, after the sum of the others.
 		}
 		return run(c, args)
 	}
-	return c
 }
 
 // check refuses wrong flags, and splits the addresses.
 func (f *topFlags) check() error {
 	switch {
-	case f.by != "denied" && f.by != "allowed":
-		return usagef("by: %.40q is not known (use denied or allowed)", f.by)
+	case !slices.Contains([]string{"denied", "allowed", "shadow"}, f.by):
+		return usagef("by: %.40q is not known (use denied, allowed or shadow)", f.by)
 	case f.window != "1m" && f.window != "1h":
 		return usagef("window: %.40q is not known (use 1m or 1h)", f.window)
 	case f.limit < 1 || f.limit > allOfTop:
@@ -85,7 +91,7 @@ func (f *topFlags) top(ctx context.Context) error {
 	var top adminclient.Top
 	if len(f.servers) == 1 {
 		q.Query.Set("limit", strconv.Itoa(f.limit))
-		return f.ask(ctx, q, &top, func(w io.Writer) error { return printTop(w, &top) })
+		return f.ask(ctx, q, &top, func(w io.Writer) error { return f.table(w, &top) })
 	}
 	q.Query.Set("limit", strconv.Itoa(allOfTop))
 	top, err := f.merged(ctx, q)
@@ -96,7 +102,7 @@ func (f *topFlags) top(ctx context.Context) error {
 	if encoding != nil {
 		return encoding
 	}
-	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printTop(w, &top) }), err)
+	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return f.table(w, &top) }), err)
 }
 
 // merged asks all servers at the same time, and merges their answers. The error joins those

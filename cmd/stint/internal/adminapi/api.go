@@ -12,6 +12,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/cmd/stint/internal/topkeys"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -49,6 +50,8 @@ type Config struct {
 	Emergency Emergency
 	// Top counts the keys of this node. Nil: the API shows none.
 	Top Top
+	// Shadows counts the denials of rules in shadow mode. It is required with Top.
+	Shadows *topkeys.Shadows
 	// Denials has the last denials of this node. Nil: the API shows none.
 	Denials *denials.Recent
 	// Logger receives every change and every failure. Nil disables logging.

@@ -18,7 +18,7 @@ const (
 )
 
 // top answers GET /v1/top?by=denied&rule=orders&window=1m with the keys that this node has
-// denied or allowed most often. Without a rule it covers all of them, and the limits that
+// denied or allowed most often, or would have denied but for shadow mode. Without a rule it covers all of them, and the limits that
 // callers bring.
 func (a *API) top(r *request) (any, error) {
 	if a.Top == nil {
@@ -26,8 +26,8 @@ func (a *API) top(r *request) (any, error) {
 	}
 	query := r.URL.Query()
 	by, window := query.Get("by"), topkeys.Minute
-	if !slices.Contains([]string{"", "denied", "allowed"}, by) {
-		return nil, badRequest("by: %.40q is not known (use denied or allowed)", by)
+	if !slices.Contains([]string{"", "denied", "allowed", "shadow"}, by) {
+		return nil, badRequest("by: %.40q is not known (use denied, allowed or shadow)", by)
 	}
 	switch text := query.Get("window"); text {
 	case "", "1m":
@@ -40,7 +40,12 @@ func (a *API) top(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	top := a.Top.Top(window, by != "allowed")
+	var top topkeys.Top
+	if by == "shadow" {
+		top = a.Shadows.Top(window)
+	} else {
+		top = a.Top.Top(window, by != "allowed")
+	}
 	id := query.Get("rule")
 	if top.Cut(id, int(limit)); len(top.Items) == 0 && !a.hasRule(id) {
 		return nil, notFound("rule: there is no rule %.40q, and no key of it in this window (GET /rules shows the rules; leave it out for all)", id)

@@ -26,9 +26,10 @@ func (fixedTop) Top(w topkeys.Window, denied bool) topkeys.Top {
 
 func TestTopKeys(t *testing.T) {
 	f := newFixture(t, shop)
-	f.Top = fixedTop{}
+	f.Top, f.Shadows = fixedTop{}, new(topkeys.Shadows)
 	for query, want := range map[string]string{
 		"":                         `{"rule":"orders","key":"sk_live_…","count":1001,"error":1,"id":"9223372036854775809"}`,
+		"?by=shadow":               `{"items":[],`,
 		"?by=denied&window=1h":     `"count":1060,`,
 		"?by=allowed&window=1m":    `"count":1,`,
 		"?by=allowed&window=1h":    `"count":60,`,
@@ -42,7 +43,7 @@ func TestTopKeys(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"?by=refused":   `by: \"refused\" is not known (use denied or allowed)`,
+		"?by=refused":   `by: \"refused\" is not known (use denied, allowed or shadow)`,
 		"?window=60s":   `window: \"60s\" is not known (use 1m or 1h)`,
 		"?limit=0":      `limit: \"0\" is not a whole number from 1 to 3000`,
 		"?limit=3001":   `limit: `,
@@ -61,7 +62,7 @@ func TestTopKeys(t *testing.T) {
 
 func TestOnlyAdminsSeeIDs(t *testing.T) {
 	f := newFixture(t, shop)
-	f.Top = fixedTop{}
+	f.Top, f.Shadows = fixedTop{}, new(topkeys.Shadows)
 	var err error
 	f.Tokens, err = ParseTokens(rule.File{Name: "tokens", Data: []byte("v viewer " + hash("viewer") + "\no operator " + hash("operator") + "\na admin " + hash("admin") + "\n")}, "")
 	if err != nil {

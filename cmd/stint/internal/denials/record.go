@@ -99,9 +99,14 @@ func (r *Recent) recordListed(on uint8, a rule.Attributes, apiKey, path string, 
 // RecordTake records the denial of a take: its binding claim and the combined decision. Peeks
 // are not recorded. The entry has no name of a limit, because the caller chooses it.
 func (r *Recent) RecordTake(on uint8, c *stint.Claim, d *stint.Decision) {
-	if c.Cost > 0 {
-		r.record(on, &r.takes, "", c, d)
+	if c.Cost <= 0 {
+		return
 	}
+	at := r.takes
+	if !c.Limit.FromCaller() { // another Stint server brings the limit of its rule
+		at.rule = c.Limit.Rule()
+	}
+	r.record(on, &at, "", c, d)
 }
 
 // RecordEnvoy records a decision on a request from Envoy if it denies.

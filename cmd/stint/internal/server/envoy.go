@@ -37,7 +37,7 @@ func (s *Server) readEnvoyConfig() (err error) {
 	s.envoy, err = envoyrls.New(envoyrls.Options{
 		Dir:      s.config.EnvoyConfig,
 		Merge:    s.config.EnvoyMerge,
-		Store:    countKeys(s.store, s.keys),
+		Store:    countKeys(s.store, s.keys, nil),
 		Headers:  (*envoyrls.HeaderNames)(s.config.EnvoyHeaders),
 		CountAll: s.config.EnvoyCompat,
 		Shadow:   s.config.EnvoyShadow,

@@ -12,11 +12,11 @@ import (
 
 // countKeys returns a store that counts the keys of its claims. Without a sketch it returns
 // the store itself.
-func countKeys(store stint.Store, keys *topkeys.Sketch) stint.Store {
+func countKeys(store stint.Store, keys *topkeys.Sketch, shadows *topkeys.Shadows) stint.Store {
 	if keys == nil {
 		return store
 	}
-	return topkeys.NewStore(store, keys)
+	return topkeys.NewStore(store, keys, shadows)
 }
 
 const (
@@ -25,8 +25,8 @@ const (
 	hotLines    = 10          // log lines about hot keys in hotPause
 )
 
-// watchKeys ends the intervals of the sketch and logs hot keys, until ctx ends.
-func watchKeys(ctx context.Context, keys *topkeys.Sketch, log *slog.Logger) {
+// watchKeys ends the intervals of the sketches and logs hot keys, until ctx ends.
+func watchKeys(ctx context.Context, keys *topkeys.Sketch, shadows *topkeys.Shadows, log *slog.Logger) {
 	l := hotLog{log: log, logged: map[topkeys.Key]time.Time{}}
 	tick := time.NewTicker(hotInterval)
 	defer tick.Stop()
@@ -38,6 +38,7 @@ func watchKeys(ctx context.Context, keys *topkeys.Sketch, log *slog.Logger) {
 		case <-tick.C:
 			now := time.Now()
 			l.note(keys.EndInterval(now.Sub(began)), now)
+			shadows.EndInterval(now.Sub(began))
 			began = now
 		}
 	}

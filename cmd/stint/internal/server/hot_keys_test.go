@@ -55,7 +55,7 @@ rules:
 
 func TestWithoutASketchNothingIsCounted(t *testing.T) {
 	store := stint.NewMemory(stint.MemoryOptions{})
-	if got := countKeys(store, nil); got != stint.Store(store) {
+	if got := countKeys(store, nil, nil); got != stint.Store(store) {
 		t.Errorf("%T is between a check and its store", got)
 	}
 }

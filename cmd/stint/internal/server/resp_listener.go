@@ -17,7 +17,7 @@ type respListener struct {
 }
 
 func (s *Server) newRESPListener() *respListener {
-	decider := decide.New(decide.Options{Store: countKeys(s.store, s.keys), Emergency: s.rules.inEmergency, Taken: s.taken(), Denied: s.denied(metrics.RESP), Observe: func(r decide.Report) {
+	decider := decide.New(decide.Options{Store: countKeys(s.store, s.keys, nil), Emergency: s.rules.inEmergency, Taken: s.taken(), Denied: s.denied(metrics.RESP), Observe: func(r decide.Report) {
 		r.Takes = r.Allowed + r.Denied
 		for _, n := range r.Degraded {
 			r.Takes += n

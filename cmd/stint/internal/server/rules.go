@@ -35,6 +35,7 @@ import (
 type rules struct {
 	store     stint.Store // what requests are decided by: counts keys, if any, then punishes
 	penalties *penalty.Store
+	shadows   topkeys.Shadows
 	hotRate   int64 // 0: hot keys are not watched for
 	metrics   *metrics.Metrics
 	log       *slog.Logger
@@ -116,8 +117,9 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 		hot = keys.Hot
 	}
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
-	r := &rules{store: countKeys(punishing, keys), penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
+	r := &rules{penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
+	r.store = countKeys(punishing, keys, &r.shadows)
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
@@ -246,6 +248,9 @@ func (r *rules) newVersion(set *rule.Set) (*version, error) {
 	}
 	if r.decisions != nil {
 		v.recorder = r.decisions.Rules(v.set)
+	}
+	if slices.ContainsFunc(v.set.Rules(), func(one *rule.Rule) bool { return one.Mode == rule.Shadow }) {
+		r.shadows.Start()
 	}
 	if r.denials != nil {
 		v.denials = r.denials.Rules(v.set)

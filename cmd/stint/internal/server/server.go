@@ -255,7 +255,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 		group.Go(func() error { s.gateway.Run(beside); return nil })
 	}
 	if s.keys != nil {
-		group.Go(func() error { watchKeys(beside, s.keys, s.log); return nil })
+		group.Go(func() error { watchKeys(beside, s.keys, &s.rules.shadows, s.log); return nil })
 	}
 	if s.addresses != nil {
 		group.Go(func() error { watchRefusals(beside, s.addresses.Stats, s.log); return nil })

@@ -24,7 +24,7 @@ type counted struct {
 func newCounted(t *testing.T, rate int64) *counted {
 	t.Helper()
 	s := New(rate)
-	return &counted{NewStore(answering{}, s), t, s, ruleLimit(t, "api")}
+	return &counted{NewStore(answering{}, s, nil), t, s, ruleLimit(t, "api")}
 }
 
 func ruleLimit(t testing.TB, rule string) stint.Limit {
@@ -262,7 +262,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 
 func TestItIsTheStoreThatItWraps(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) stint.Store {
-		return NewStore(stint.NewMemory(stint.MemoryOptions{Clock: clock}), New(10))
+		return NewStore(stint.NewMemory(stint.MemoryOptions{Clock: clock}), New(10), nil)
 	})
 }
 
@@ -285,7 +285,7 @@ func BenchmarkTake(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		store stint.Store
-	}{{"alone", memory}, {"all", NewStore(memory, New(10_000))}, {"sampled", NewStore(memory, sampled)}} {
+	}{{"alone", memory}, {"all", NewStore(memory, New(10_000), nil)}, {"sampled", NewStore(memory, sampled, nil)}} {
 		ctx := b.Context()
 		b.Run("one/"+c.name, func(b *testing.B) {
 			for b.Loop() {

@@ -8,16 +8,19 @@ import (
 )
 
 // Store is a [stint.Store] that counts the claims of another store in a sketch. It counts
-// takes, denied or not; peeks, refunds and shadows it does not count. A claim that the store
+// takes, denied or not; peeks and refunds it does not count, and shadows apart, in [Shadows]. A claim that the store
 // could not decide counts as allowed, as it is by default. A rule with several limits counts
 // once for a request, and denies it if one of them does.
 type Store struct {
-	inner  stint.Store
-	sketch *Sketch
+	inner   stint.Store
+	sketch  *Sketch
+	shadows *Shadows // nil: shadows are not counted
 }
 
 // NewStore returns a store that counts and passes everything on to inner.
-func NewStore(inner stint.Store, s *Sketch) *Store { return &Store{inner, s} }
+func NewStore(inner stint.Store, s *Sketch, shadows *Shadows) *Store {
+	return &Store{inner, s, shadows}
+}
 
 // Take implements [stint.Store].
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -63,10 +66,14 @@ func (s *Store) count(groups []stint.Group, out []stint.Decision, err error) {
 			next = block + pick(weight)
 		}
 		block, next = block-len(g.Claims), next-len(g.Claims)
-		part, at = part+g.Parts(), at+len(g.Claims)
-		for _, claims := range g.Shadows {
+		at += len(g.Claims)
+		for j, claims := range g.Shadows {
+			if s.shadows != nil && valid && !g.Dry && (!isSome || some.Errs[part+1+j] == nil) {
+				s.shadows.count(claims, out[at:at+len(claims)])
+			}
 			at += len(claims)
 		}
+		part += g.Parts()
 	}
 }
 

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+)
+
+func newShadowCommand() *cobra.Command {
+	f := &topFlags{by: "shadow", table: printShadow}
+	c := &cobra.Command{
+		Use:   "shadow",
+		Short: "Show what rules in shadow mode would have denied, and whom",
+		Long: `Show what rules with "mode: shadow" would have denied in the last minute or hour: for
+each rule, and for each of its keys, the busiest first. A key has at least COUNT -
+ERROR and at most COUNT such requests. Keys are shortened.
+
+Each server counts its own requests. Give --server several addresses, separated
+by commas, to see the sum over these servers. This needs the role admin on each of
+them, and the command fails if one does not answer, after the sum of the others.`,
+		Example: "  stint rules shadow\n  stint rules shadow --rule new-limit --window 1h",
+		Args:    noArguments,
+	}
+	f.define(c, "only the rule of this `ID` (default all rules in shadow mode)")
+	return c
+}
+
+// printShadow prints the sum of each rule, and the keys.
+func printShadow(out io.Writer, top *adminclient.Top) error {
+	l := &printer{w: out}
+	if len(top.Items) == 0 {
+		l.printf("no rule in shadow mode would have denied a request since %s\n", timestamp(top.Since))
+		return l.err
+	}
+	type sum struct {
+		keys  int
+		least int64
+	}
+	sums := map[string]sum{}
+	for _, item := range top.Items {
+		s := sums[item.Rule]
+		sums[item.Rule] = sum{s.keys + 1, s.least + item.Count - item.Error}
+	}
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		l.printf("%s would have denied at least %d requests of %s\n", cell(id), sums[id].least, counted(sums[id].keys, "key"))
+	}
+	if l.err != nil {
+		return l.err
+	}
+	return printTop(out, top)
+}
