@@ -184,7 +184,7 @@ func (f *deniedFlags) printNew(page adminclient.Denied) error {
 			return err
 		}
 	}
-	if more := uint64(page.LeftOut) + page.Overwritten; more > 0 { //nolint:gosec // a count
+	if more := uint64(page.LeftOut) + page.Overwritten; more > 0 {
 		_, _ = fmt.Fprintf(f.errs, "and %d more denials, of all rules, that came too fast\n", more)
 	}
 	return nil
@@ -217,7 +217,7 @@ func printDenied(out io.Writer, page *adminclient.Denied) error {
 func deniedCells(d *denials.Denial) []any {
 	limit, left, retry := "-", "-", "-"
 	if d.Max != nil {
-		limit = fmt.Sprint(*d.Max)
+		limit = strconv.FormatInt(*d.Max, 10)
 		if d.Limit != "" {
 			limit += " " + cell(d.Limit)
 		}

@@ -11,7 +11,7 @@ func TestPipelinesDecideByTheExitStatus(t *testing.T) {
 	strict := a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n")
 	warned := a.file("warned.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n  - {id: b, match: {path: /v1}, limit: 1000, window: 1m, tier: none}\n")
 	a.run(exitDone, nil, "rules", "apply", wide)
-	a.traffic(120)
+	a.traffic(200)
 	for _, c := range []struct {
 		status int
 		args   []string

@@ -55,7 +55,7 @@ func (a *API) deniedQuery(r *request) (q denials.Query, err error) {
 		}
 	}
 	limit, err := r.number("limit", defaultDenied, 1, denials.MaxLimit)
-	q.Limit = int(limit) //nolint:gosec // at most MaxLimit
+	q.Limit = int(limit)
 	return q, err
 }
 
@@ -108,7 +108,7 @@ func (a *API) why(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := denials.Query{Keys: a.hashesOf(k), Part: k.key, Limit: int(limit)} //nolint:gosec // at most MaxLimit
+	q := denials.Query{Keys: a.hashesOf(k), Part: k.key, Limit: int(limit)}
 	switch {
 	case k.limit.Valid():
 		takes := denials.Takes

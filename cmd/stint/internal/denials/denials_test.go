@@ -45,9 +45,9 @@ func parse(t testing.TB, text string) *rule.Set {
 	return set
 }
 
-func newRecording(t *testing.T, rules string) *recording {
+func newRecording(t *testing.T) *recording {
 	t.Helper()
-	r := &recording{t: t, set: parse(t, rules), time: noon}
+	r := &recording{t: t, set: parse(t, shop), time: noon}
 	now := func() time.Time { return r.time }
 	r.Recent, r.store = New(Options{Surfaces: []string{"check", "gateway"}, Now: now}), stint.NewMemory(stint.MemoryOptions{Clock: now})
 	r.recorder = r.Rules(r.set)
@@ -77,7 +77,7 @@ func (r *recording) read(q Query) Page {
 }
 
 func TestADenialSaysWhatTheDecisionSaid(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	a := rule.Map{"api_key": "sk_live_customer_42", "path": "/orders/7?token=secret", "ip": "192.0.2.1"}
 	r.decide(a, 1) // allowed
 	r.decide(a, 0) // a peek
@@ -113,7 +113,7 @@ func TestADenialSaysWhatTheDecisionSaid(t *testing.T) {
 }
 
 func TestTakesAndEnvoyAreRecorded(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	limit, err := stint.Spec{Name: "chosen_by_caller", Limit: 1, Window: time.Hour, FromCaller: true}.Compile()
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestTakesAndEnvoyAreRecorded(t *testing.T) {
 
 // No identity of a request is in a masked path, whole, encoded, or cut.
 func TestPathsShowNoIdentity(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	long := "sk_live_" + strings.Repeat("x", 200)
 	for path, want := range map[string]string{
 		"/users/alice99/orders":       "/users/…/orders",
@@ -170,7 +170,7 @@ func TestPathsShowNoIdentity(t *testing.T) {
 }
 
 func TestQueries(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	for i := range 5 {
 		r.decide(rule.Map{"api_key": fmt.Sprint("k", i), "path": "/orders"}, 2)
 		r.decide(rule.Map{"header:x-user": fmt.Sprint("k", i), "ip": "192.0.2.1", "path": "/users"}, 2)
@@ -214,7 +214,7 @@ func TestQueries(t *testing.T) {
 // A flood on one rule, of a million keys and paths, keeps the denials of another rule, and the
 // memory stays within its bound.
 func TestAFloodHidesNoOtherRule(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	r.decide(rule.Map{"header:x-user": "alice", "ip": "192.0.2.1", "path": "/users"}, 2)
 	before := r.read(Query{}).Next
 	o, err := r.set.Decide(t.Context(), r.store, rule.Map{"api_key": "k", "path": "/orders"}, 2)
@@ -247,7 +247,7 @@ func (r *recording) entries() (n int) {
 
 // One busy key displaces an eighth of the other keys of its rule at most.
 func TestABusyKeyLeavesOtherKeysOfItsRule(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	for i := range 80 {
 		r.decide(rule.Map{"api_key": fmt.Sprint("quiet", i), "path": "/orders"}, 2)
 	}
@@ -265,7 +265,7 @@ func TestABusyKeyLeavesOtherKeysOfItsRule(t *testing.T) {
 
 // Denials stay over a reload, whatever the number of rules.
 func TestDenialsStayOverReloads(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	for i := range 100 {
 		r.decide(rule.Map{"api_key": fmt.Sprint("k", i), "path": "/orders"}, 2)
 	}
@@ -298,7 +298,7 @@ func TestDenialsStayOverReloads(t *testing.T) {
 }
 
 func TestReadersAndWritersTogether(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
@@ -330,7 +330,7 @@ func TestReadersAndWritersTogether(t *testing.T) {
 }
 
 func TestRecordingAllocatesNothing(t *testing.T) {
-	r := newRecording(t, shop)
+	r := newRecording(t)
 	a := rule.Map{"api_key": "sk_live_customer_42", "path": "/orders/7", "ip": "192.0.2.1"}
 	o, err := r.set.Decide(t.Context(), r.store, a, 2)
 	if err != nil {

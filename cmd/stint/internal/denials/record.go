@@ -141,9 +141,9 @@ func (r *Recent) record(on uint8, at *place, limit string, c *stint.Claim, d *st
 // lock returns the place of the next denial of a key, and its ring, locked. It returns nil if
 // the share has no room, or is being resized at this moment.
 func (r *Recent) lock(s *share, key string) (*ring, *entry) {
-	spread := uint32(maphash.String(r.seed, key)) //nolint:gosec // half of the hash is enough
+	spread := uint32(maphash.String(r.seed, key))
 	rings := *s.rings.Load()
-	one := &rings[spread&uint32(len(rings)-1)] //nolint:gosec // at most maxRings, a power of 2
+	one := &rings[spread&uint32(len(rings)-1)]
 	one.mu.Lock()
 	if len(one.entries) == 0 {
 		one.mu.Unlock()

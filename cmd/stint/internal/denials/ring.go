@@ -73,7 +73,7 @@ func (r *ring) takeLocked() *entry {
 // put copies a text into the entry, from the given offset on, and returns the offset behind it.
 func (e *entry) put(part, from int, text string) int {
 	n := copy(e.texts[from:min(from+mostBytes[part], textSize)], text)
-	e.lengths[part] = uint8(n) //nolint:gosec // mostBytes bounds it
+	e.lengths[part] = uint8(n)
 	if n < len(text) {
 		e.cut |= 1 << part
 	}
