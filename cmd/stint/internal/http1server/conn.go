@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
@@ -21,7 +22,7 @@ const (
 	// often a head is parsed.
 	maxParts = 4
 
-	// maxKeptFields is the greatest number of fields of a response whose map is used again.
+	// maxKeptFields is the greatest number of fields of a head whose memory is used again.
 	maxKeptFields = 32
 )
 
@@ -40,6 +41,7 @@ type conn struct {
 	input  [maxHead]byte // the first unread bytes belong to no request yet
 	unread int
 	late   time.Time   // when the next head is late; zero: it has not begun, or may take any time
+	head   head        // of the request
 	header http.Header // of the response
 }
 
@@ -72,12 +74,12 @@ func (c *conn) serve() {
 	defer c.cancel()
 	c.late = c.setDeadline(c.server.http.ReadHeaderTimeout)
 	for {
-		h, found := c.read()
+		found := c.read()
 		switch {
 		case found == http1line.Other:
 			c.handOver()
 			return
-		case found == http1line.Incomplete || c.server.draining.Load() || !c.respond(&h):
+		case found == http1line.Incomplete || c.server.draining.Load() || !c.respond():
 			c.close()
 			return
 		}
@@ -99,17 +101,17 @@ func (c *conn) setDeadline(after time.Duration) (end time.Time) {
 	return end
 }
 
-// read returns the next head. It returns Incomplete if the connection ends before, and
+// read reads the next head. It returns Incomplete if the connection ends before, and
 // Other if the http.Server is to read what has arrived.
-func (c *conn) read() (h head, found http1line.Verdict) {
+func (c *conn) read() http1line.Verdict {
 	for part := 0; ; part++ {
 		if c.unread > 0 {
-			h, found = parseHead(string(c.input[:c.unread]))
+			found := c.head.parse(unsafe.String(&c.input[0], c.unread)) // parse keeps copies only
 			switch {
 			case found != http1line.Incomplete:
-				return h, found
+				return found
 			case part == maxParts || c.unread == maxHead:
-				return h, http1line.Other
+				return http1line.Other
 			}
 			if c.late.IsZero() {
 				c.late = c.setDeadline(c.server.http.ReadHeaderTimeout)
@@ -118,18 +120,16 @@ func (c *conn) read() (h head, found http1line.Verdict) {
 		n, err := c.raw.Read(c.input[c.unread:])
 		c.unread += n
 		if n == 0 && err != nil {
-			return h, http1line.Incomplete
+			return http1line.Incomplete
 		}
 	}
 }
 
 // respond serves a request. It reports whether the connection may have another one.
-func (c *conn) respond(h *head) (again bool) {
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	r := c.template.WithContext(ctx)
-	h.fill(r)
-	c.unread = copy(c.input[:], c.input[h.size:c.unread])
+func (c *conn) respond() (again bool) {
+	w := newResponse(c)
+	r := w.request
+	c.unread = copy(c.input[:], c.input[c.head.size:c.unread])
 	c.late = time.Time{}
 	c.setDeadline(0)
 	c.setState(http.StateActive)
@@ -137,7 +137,6 @@ func (c *conn) respond(h *head) (again bool) {
 		c.watched.BeginRequest()
 		defer c.watched.EndRequest()
 	}
-	w := newResponse(c, r)
 	defer func() {
 		w.release()
 		if problem := recover(); problem != nil {

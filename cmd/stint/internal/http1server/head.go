@@ -10,20 +10,41 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
-// head is the head of a plain request.
+// head is the head of a plain request. A connection reads all its heads into the same one:
+// most clients repeat the target, the host and the fields of the request before. What equals
+// the same line of that head is not read again, and costs no memory. The bound: at most
+// maxKeptFields lines are kept for that, and no more than their text, which is less than
+// maxHead.
 type head struct {
 	method, target, host string
-	url                  *url.URL
+	url                  url.URL
 	header               http.Header
 	size                 int // bytes up to and including the empty line
+
+	parsed *url.URL // of target
+	lines  []field  // of the head before, and of this one as far as it is read
+	read   int      // lines of this head
+	values []string // of header, in one piece
 }
+
+// field is a field line, and what it says.
+type field struct{ line, name, value string }
 
 // fill sets the fields of a request.
 func (h *head) fill(r *http.Request) {
-	r.Method, r.RequestURI, r.URL, r.Host, r.Header = h.method, h.target, h.url, h.host, h.header
+	r.Method, r.RequestURI, r.URL, r.Host, r.Header = h.method, h.target, &h.url, h.host, h.header
 }
 
-// parseHead reads the head of a request at the beginning of what has arrived. The head is
+// clear forgets the request, but not the lines.
+func (h *head) clear() {
+	if h.header == nil || len(h.header) > maxKeptFields {
+		h.header = http.Header{}
+	}
+	clear(h.header)
+	h.host, h.read, h.values = "", 0, h.values[:0]
+}
+
+// parse reads the head of a request at the beginning of what has arrived. The head is
 // plain only if
 //
 //   - each of its lines ends with CR LF, and neither is anywhere else (RFC 9112, section
@@ -40,26 +61,27 @@ func (h *head) fill(r *http.Request) {
 //     "Connection: keep-alive" (see isSpecial). So there is no body (section 6.3), and the
 //     connection stays open (section 9.3).
 //
-// All values are copies: a handler may keep one without keeping the others.
-func parseHead(arrived string) (h head, found http1line.Verdict) {
+// All that the head keeps is a copy, because the bytes behind the text change with the next
+// request. A handler may keep a value without keeping the others.
+func (h *head) parse(arrived string) http1line.Verdict {
 	line, rest, found := http1line.Next(arrived)
 	if found != http1line.Plain || !h.parseRequestLine(line) {
 		if found == http1line.Incomplete && mayBegin(arrived) {
-			return h, http1line.Incomplete
+			return http1line.Incomplete
 		}
-		return h, http1line.Other
+		return http1line.Other
 	}
-	h.header = http.Header{}
+	h.clear()
 	for {
 		line, rest, found = http1line.Next(rest)
 		switch {
 		case found != http1line.Plain:
-			return h, found
-		case len(line) > 0 && !h.parseField(line):
-			return h, http1line.Other
+			return found
+		case len(line) > 0 && !h.parseLine(line):
+			return http1line.Other
 		case len(line) == 0:
 			h.size = len(arrived) - len(rest)
-			return h, h.complete()
+			return h.complete()
 		}
 	}
 }
@@ -80,35 +102,88 @@ func mayBegin(text string) bool {
 func (h *head) parseRequestLine(line string) bool {
 	method, line, _ := strings.Cut(line, " ")
 	target, ok := strings.CutSuffix(line, " HTTP/1.1")
-	if !ok || !slices.Contains(methods[:], method) || target == "" || target[0] != '/' {
+	known := slices.Index(methods[:], method)
+	if !ok || known < 0 || target == "" || target[0] != '/' {
 		return false
 	}
+	h.method = methods[known]
+	if h.parsed == nil || target != h.target {
+		if !h.parseTarget(target) {
+			return false
+		}
+	}
+	h.url = *h.parsed
+	return true
+}
+
+func (h *head) parseTarget(target string) bool {
 	for i := range len(target) {
 		if c := target[i]; c <= ' ' || c > '~' {
 			return false
 		}
 	}
-	h.method, h.target = strings.Clone(method), strings.Clone(target)
+	h.target = strings.Clone(target)
 	var err error
-	h.url, err = url.ParseRequestURI(h.target)
+	h.parsed, err = url.ParseRequestURI(h.target)
 	return err == nil
 }
 
-func (h *head) parseField(line string) bool {
+// parseLine reads a field line, unless it equals that of the head before.
+func (h *head) parseLine(line string) bool {
+	var f field
+	if known := h.read < len(h.lines) && h.lines[h.read].line == line; known {
+		f = h.lines[h.read]
+	} else {
+		var ok bool
+		if f, ok = parseField(strings.Clone(line)); !ok {
+			return false
+		}
+		h.keep(f)
+	}
+	h.read++
+	return h.add(f)
+}
+
+// keep keeps a line for the next head.
+func (h *head) keep(f field) {
+	switch {
+	case h.read < len(h.lines):
+		h.lines[h.read] = f
+	case h.read < maxKeptFields:
+		h.lines = append(h.lines, f)
+	}
+}
+
+// parseField reads a field line that may be in a plain head.
+func parseField(line string) (f field, ok bool) {
 	name, value, ok := http1line.Field(line)
 	if !ok {
-		return false
+		return f, false
 	}
-	name = textproto.CanonicalMIMEHeaderKey(strings.Clone(name))
-	switch {
-	case name == "Host":
-		ok = h.host == "" && isPlainHost(value)
-		h.host = strings.Clone(value)
-		return ok
-	case name == "Connection" && !strings.EqualFold(value, "keep-alive"), isSpecial(name):
-		return false
+	f = field{line, textproto.CanonicalMIMEHeaderKey(name), value}
+	switch f.name {
+	case "Host":
+		return f, isPlainHost(value)
+	case "Connection":
+		return f, strings.EqualFold(value, "keep-alive")
 	}
-	h.header[name] = append(h.header[name], strings.Clone(value))
+	return f, !isSpecial(f.name)
+}
+
+// add adds a field to the header. There is at most one Host.
+func (h *head) add(f field) bool {
+	if f.name == "Host" {
+		first := h.host == ""
+		h.host = f.value
+		return first
+	}
+	if present := h.header[f.name]; len(present) > 0 {
+		h.header[f.name] = append(present, f.value)
+		return true
+	}
+	h.values = append(h.values, f.value)
+	n := len(h.values)
+	h.header[f.name] = h.values[n-1 : n : n]
 	return true
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
@@ -312,6 +313,19 @@ func TestRequestsReachHandlersAsFromNetHTTP(t *testing.T) {
 	}
 }
 
+// parseHead reads the first head of a connection.
+func parseHead(text string) (*head, http1line.Verdict) {
+	h := &head{}
+	return h, h.parse(text)
+}
+
+// filled returns what a handler sees of a head.
+func filled(h *head) *http.Request {
+	r := &http.Request{}
+	h.fill(r)
+	return r
+}
+
 // Only these requests are plain: the others must reach net/http.
 func TestPlainRequests(t *testing.T) {
 	plainOnes := map[string]bool{"get": true, "fields": true, "keepAlive": true, "escaped": true, "twoSlashes": true, "ipv6": true, "longest": true}
@@ -345,7 +359,7 @@ func FuzzParseHead(f *testing.F) {
 		if found != http1line.Plain {
 			return
 		}
-		if again, found := parseHead(text[:h.size]); found != http1line.Plain || !reflect.DeepEqual(again, h) {
+		if again, found := parseHead(text[:h.size]); found != http1line.Plain || !reflect.DeepEqual(filled(again), filled(h)) {
 			t.Fatalf("alone, %q is %d", text[:h.size], found)
 		}
 		if _, found := parseHead(text[:h.size-1]); found != http1line.Incomplete {
@@ -360,11 +374,34 @@ func FuzzParseHead(f *testing.F) {
 		case <-time.After(patience):
 			t.Fatalf("net/http does not serve %q", text[:h.size])
 		}
-		var got http.Request
-		h.fill(&got)
+		got := filled(h)
 		if got.Method != want.Method || got.RequestURI != want.RequestURI || got.Host != want.Host || !reflect.DeepEqual(got.URL, want.URL) ||
 			!reflect.DeepEqual(got.Header, want.Header) || want.Close || want.ContentLength != 0 || want.Body != http.NoBody || len(want.TransferEncoding) > 0 {
-			t.Fatalf("%q is read as\n%+v, want\n%+v", text, got, *want)
+			t.Fatalf("%q is read as\n%+v, want\n%+v", text, *got, *want)
+		}
+	})
+}
+
+// FuzzParseNextHead checks that what a connection keeps of a head does not change how the
+// next one is read, and that nothing refers to the bytes of either.
+func FuzzParseNextHead(f *testing.F) {
+	for _, request := range requests {
+		f.Add(get, request)
+		f.Add(request, strings.Replace(request, "a", "b", 1))
+		f.Add(strings.Replace(request, "\r\n", "\r\nX: y\r\n", 1), request)
+	}
+	f.Fuzz(func(t *testing.T, before, text string) {
+		want, found := parseHead(text)
+		h, first := parseHead("")
+		for _, one := range []string{before, text} {
+			input := []byte(one)
+			first = h.parse(unsafe.String(unsafe.SliceData(input), len(input)))
+			for i := range input {
+				input[i] = 'x'
+			}
+		}
+		if first != found || found == http1line.Plain && (h.size != want.size || !reflect.DeepEqual(filled(h), filled(want))) {
+			t.Fatalf("after %q, %q is %d\n%+v, want %d\n%+v", before, text, first, filled(h), found, filled(want))
 		}
 	})
 }

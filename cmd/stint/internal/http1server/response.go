@@ -22,6 +22,7 @@ type response struct {
 
 	conn    *conn
 	request *http.Request
+	context requestContext
 	err     error // of the connection
 
 	facts          // of the head
@@ -54,9 +55,13 @@ var pool = sync.Pool{New: func() any {
 	return &buffers{body: bufio.NewWriterSize(nil, bodyBuffer), out: bufio.NewWriterSize(nil, outBuffer)}
 }}
 
-func newResponse(c *conn, r *http.Request) *response {
+// newResponse returns the response to the request whose head was read last.
+func newResponse(c *conn) *response {
 	b, _ := pool.Get().(*buffers)
-	w := &response{buffers: b, conn: c, request: r, length: -1}
+	w := &response{buffers: b, conn: c, length: -1}
+	w.context.Context = c.ctx
+	w.request = c.template.WithContext(&w.context)
+	c.head.fill(w.request)
 	b.body.Reset((*bodyWriter)(w))
 	b.out.Reset((*connWriter)(w))
 	return w
@@ -65,6 +70,7 @@ func newResponse(c *conn, r *http.Request) *response {
 // release ends the response. What is not written is dropped.
 func (w *response) release() {
 	c, b := w.conn, w.buffers
+	w.context.end()
 	if w.deadline {
 		_ = c.raw.SetWriteDeadline(time.Time{}) // fails on a closed connection, as the next write does
 	}

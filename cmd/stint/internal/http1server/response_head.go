@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
 // facts are what the header of the handler says about the rest of the head.
@@ -41,14 +43,21 @@ func (w *response) readLength(h http.Header) {
 func (w *response) readFacts(h http.Header) {
 	_, w.hasDate = h["Date"]
 	_, w.hasType = h["Content-Type"]
-	w.hasType = w.hasType || h.Get("Content-Encoding") != "" // an encoded body must not be sniffed
-	connection := h.Get("Connection")
+	w.hasType = w.hasType || first(h["Content-Encoding"]) != "" // an encoded body must not be sniffed
+	connection := first(h["Connection"])
 	w.last = connection == "close" || w.conn.server.draining.Load()
 	w.saysClose = w.last && httpguts.HeaderValuesContainsToken([]string{connection}, "close")
 	for _, value := range h["Trailer"] {
 		w.announce(value)
 		w.hasTrailers = true
 	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 // keeps reports whether a field of the handler is written. It notes trailers, which are not.
@@ -81,19 +90,25 @@ func appendStatus(b []byte, status int) []byte {
 	return append(strconv.AppendInt(b, int64(status), 10), "\r\n"...)
 }
 
+// namedValues is a field of a header.
+type namedValues struct {
+	name   string
+	values []string
+}
+
 // appendFields appends the fields that keep accepts, sorted by their names.
 func appendFields(b []byte, h http.Header, keep func(name string) bool) []byte {
-	var room [maxKeptFields]string // enough for most responses, on the stack
-	names := room[:0]
-	for name := range h {
+	var room [maxKeptFields]namedValues // enough for most responses, on the stack
+	fields := room[:0]
+	for name, values := range h {
 		if keep(name) && httpguts.ValidHeaderFieldName(name) {
-			names = append(names, name)
+			fields = append(fields, namedValues{name, values})
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, value := range h[name] {
-			b = appendField(b, name, value)
+	slices.SortFunc(fields, func(a, b namedValues) int { return strings.Compare(a.name, b.name) })
+	for i := range fields {
+		for _, value := range fields[i].values {
+			b = appendField(b, fields[i].name, value)
 		}
 	}
 	return b
@@ -103,9 +118,9 @@ func appendFields(b []byte, h http.Header, keep func(name string) bool) []byte {
 var lineEnds = strings.NewReplacer("\n", " ", "\r", " ")
 
 func appendField(b []byte, name, value string) []byte {
-	if strings.ContainsAny(value, "\r\n") {
+	if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
 		value = lineEnds.Replace(value)
 	}
 	b = append(append(b, name...), ": "...)
-	return append(append(b, strings.Trim(value, " \t")...), "\r\n"...)
+	return append(append(b, http1line.Trim(value)...), "\r\n"...)
 }
