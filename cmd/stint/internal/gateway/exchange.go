@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -18,8 +19,12 @@ const requestIDHeader = "X-Request-Id" // canonical, as all names by which the g
 
 type exchangeKey struct{}
 
-// exchange is one request and its response while they pass through the gateway.
+// exchange is one request and its response while they pass through the gateway. It is the
+// context of the request, and its own value.
 type exchange struct {
+	context.Context // of the server
+	memory
+
 	w     http.ResponseWriter
 	saved http.Header // header fields of the response before the upstream's answer to an upgrade; nil for other requests
 	id    string
@@ -44,13 +49,21 @@ type exchange struct {
 // upgrade, so that informational responses neither carry nor overwrite them. restore puts
 // them back. For other requests inform does both.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{w: w, id: requestID(r.Header), started: time.Now()}
+	x := &exchange{Context: r.Context(), w: w, id: requestID(r.Header), started: time.Now()}
 	if isUpgrade(r.Header) {
 		x.final = true // the reverse proxy of the standard library passes informational responses on
 		x.saved = w.Header().Clone()
 		clear(w.Header())
 	}
 	return x
+}
+
+// Value implements [context.Context].
+func (x *exchange) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return x
+	}
+	return x.Context.Value(key)
 }
 
 // inform passes on an informational response. http.Transport may receive one after the
@@ -139,7 +152,9 @@ func (x *exchange) restore(upstream http.Header) {
 		}
 	}
 	delete(upstream, requestIDHeader)
-	own[requestIDHeader] = []string{x.id}
+	if ids := own[requestIDHeader]; len(ids) != 1 || ids[0] != x.id {
+		own[requestIDHeader] = []string{x.id}
+	}
 }
 
 // isRateLimit accepts names as net/http spells them, such as Ratelimit.
@@ -161,9 +176,9 @@ const maxRequestID = 128 // characters
 // sees it, so that the answers of a limiter in front of the gateway carry the id too.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := requestID(r.Header)
-		r.Header[requestIDHeader] = []string{id}
-		w.Header()[requestIDHeader] = []string{id}
+		ids := []string{requestID(r.Header)}
+		r.Header[requestIDHeader] = ids
+		w.Header()[requestIDHeader] = ids
 		next.ServeHTTP(w, r)
 	})
 }

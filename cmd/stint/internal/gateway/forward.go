@@ -24,16 +24,19 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.ReverseProxy.ServeHTTP(w, r)
 		return
 	}
-	out := outgoing(r)
+	x := exchangeOf(r)
+	out := x.outgoing(r)
+	defer x.release()
 	if out.Body != nil {
 		defer func() { _ = out.Body.Close() }() // takes the body back; a lentBody has no error
 	}
-	f.Rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	x.proxied = httputil.ProxyRequest{In: r, Out: out}
+	f.Rewrite(&x.proxied)
 	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header["User-Agent"] = []string{""} // keeps http.Transport from sending its own
+		out.Header["User-Agent"] = noUserAgent
 	}
 	res, err := f.Transport.RoundTrip(out)
-	exchangeOf(r).endInforming()
+	x.endInforming()
 	if err == nil && res.StatusCode < http.StatusOK {
 		err = errors.Join(fmt.Errorf("the upstream answers %d", res.StatusCode), res.Body.Close())
 	}
@@ -44,6 +47,9 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.respond(w, res)
 }
 
+// noUserAgent keeps http.Transport from sending its own.
+var noUserAgent = []string{""}
+
 // isUpgrade reports whether the request asks to switch protocols.
 func isUpgrade(h http.Header) bool {
 	return len(h["Upgrade"]) > 0 && httpguts.HeaderValuesContainsToken(h["Connection"], "Upgrade")
@@ -51,10 +57,9 @@ func isUpgrade(h http.Header) bool {
 
 // outgoing returns a copy of the request without hop-by-hop fields. The values of its
 // fields are those of r, and are replaced but never changed.
-func outgoing(r *http.Request) *http.Request {
-	const added = 6 // fields that rewrite adds
-	out, target := *r, *r.URL
-	out.URL, out.Header, out.Close = &target, make(http.Header, len(r.Header)+added), false
+func (x *exchange) outgoing(r *http.Request) *http.Request {
+	out := x.out.copy(r)
+	out.Header, out.Close = x.newHeader(), false
 	for name, values := range r.Header {
 		if !isHopByHop(name) {
 			out.Header[name] = values
@@ -70,7 +75,7 @@ func outgoing(r *http.Request) *http.Request {
 	if out.Body != nil {
 		out.Body = &lentBody{Reader: out.Body}
 	}
-	return &out
+	return out
 }
 
 // isHopByHop reports whether a field concerns one connection.
@@ -87,7 +92,9 @@ func isHopByHop(name string) bool {
 func dropNamed(h http.Header, connection []string) {
 	for _, line := range connection {
 		for name := range strings.SplitSeq(line, ",") {
-			h.Del(strings.Trim(name, " \t"))
+			if name = strings.Trim(name, " \t"); !strings.EqualFold(name, "keep-alive") { // hop-by-hop anyway
+				h.Del(name)
+			}
 		}
 	}
 }

@@ -18,20 +18,20 @@ const (
 
 // setForwarded describes the client to the upstream. It continues the request's own forwarding
 // fields if the peer is trusted, and drops them in every spelling if not.
-func (g *Gateway) setForwarded(in *http.Request, out http.Header) {
+func (g *Gateway) setForwarded(in *http.Request, out http.Header, room *memory) {
 	maps.DeleteFunc(out, func(name string, _ []string) bool { return isForwarded(name) })
 	peer := peerOf(in)
 	if g.trusted(peer) {
-		g.continueForwarded(in, out, peer)
+		g.continueForwarded(in, out, room, peer)
 		return
 	}
-	setOrDrop(out, forwardedFor, addrText(peer))
-	setOrDrop(out, forwardedHost, in.Host)
-	setOrDrop(out, forwardedProto, scheme(in))
+	room.setOrDrop(out, forwardedFor, peerText(in, peer))
+	room.setOrDrop(out, forwardedHost, in.Host)
+	room.setOrDrop(out, forwardedProto, scheme(in))
 }
 
 // continueForwarded keeps the fields of a trusted proxy and appends the proxy's address.
-func (g *Gateway) continueForwarded(in *http.Request, out http.Header, peer netip.Addr) {
+func (g *Gateway) continueForwarded(in *http.Request, out http.Header, room *memory, peer netip.Addr) {
 	for name, values := range in.Header {
 		if isForwarded(name) && !strings.Contains(name, "_") {
 			out[name] = values
@@ -39,7 +39,7 @@ func (g *Gateway) continueForwarded(in *http.Request, out http.Header, peer neti
 	}
 	out.Set(forwardedFor, joined(in.Header[forwardedFor], addrText(peer)))
 	if out.Get(forwardedHost) == "" {
-		setOrDrop(out, forwardedHost, in.Host)
+		room.setOrDrop(out, forwardedHost, in.Host)
 	}
 	if out.Get(forwardedProto) == "" {
 		out.Set(forwardedProto, scheme(in))
@@ -54,8 +54,29 @@ func isForwarded(name string) bool {
 	if name == "" || name[0]|' ' != 'x' && name[0]|' ' != 'f' {
 		return false // most names, without the cost of lower case
 	}
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-")
+	return folds(name, "forwarded") || folds(name, "x-real-ip") ||
+		len(name) >= len("x-forwarded-") && folds(name[:len("x-forwarded-")], "x-forwarded-")
+}
+
+// folds reports whether foldName(name) is the folded name, without the memory for it. Names
+// are ASCII.
+func folds(name, folded string) bool {
+	if len(name) != len(folded) {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '_':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c |= ' '
+		}
+		if c != folded[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // peerOf returns the remote address of the connection, unmapped and without zone, or the
@@ -86,6 +107,16 @@ func addrText(a netip.Addr) string {
 	return a.String()
 }
 
+// peerText is addrText of the request's peer. It finds an IPv4 address in the text of
+// net/http, because such an address has only one form.
+func peerText(r *http.Request, peer netip.Addr) string {
+	text, _, _ := strings.Cut(r.RemoteAddr, ":")
+	if peer.Is4() && len(text) >= len("0.0.0.0") {
+		return text
+	}
+	return addrText(peer)
+}
+
 // forwardedElement returns one hop in the form of RFC 7239.
 func forwardedElement(r *http.Request, peer netip.Addr) string {
 	node := addrText(peer)
@@ -102,15 +133,6 @@ func joined(values []string, last string) string {
 	return strings.Join(append(slices.Clip(values), last), ", ")
 }
 
-// setOrDrop sets a field with a canonical name, or drops it if the value is empty.
-func setOrDrop(h http.Header, name, value string) {
-	if value == "" {
-		delete(h, name)
-		return
-	}
-	h[name] = []string{value}
-}
-
 // rewrite makes the outgoing request, independent of the upstream. Hop-by-hop fields,
 // including those that Connection names, have been removed before, so a client cannot
 // remove a field set here.
@@ -121,9 +143,9 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	}
 	p.Out.Host = p.In.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: no rule reads it
-	p.Out.Header[requestIDHeader] = []string{x.id}
-	g.setForwarded(p.In, p.Out.Header)
-	setTrace(p.In.Header, p.Out.Header)
+	p.Out.Header[requestIDHeader] = x.one(x.id)
+	g.setForwarded(p.In, p.Out.Header, &x.memory)
+	setTrace(p.In.Header, p.Out.Header, &x.memory)
 	keepWebSocket(p)
 	g.passTrailers(p)
 	x.route.request.apply(p.Out.Header, p.Out.Trailer)

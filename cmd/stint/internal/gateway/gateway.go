@@ -103,7 +103,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem.write(w, x.id)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	r = r.WithContext(x)
 	x.watch(r)
 	x.route.group.handler.ServeHTTP(w, r)
 }

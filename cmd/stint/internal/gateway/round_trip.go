@@ -24,10 +24,12 @@ var errAllOpen = fmt.Errorf("%w: the circuits of all are open", errAllDown)
 
 // roundTrip sends the request once, or again if the group has retries.
 func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
-	gr := exchangeOf(r).route.group
+	x := exchangeOf(r)
+	gr := x.route.group
 	if gr.retries == nil {
 		return g.sendOnce(r)
 	}
+	x.kept = true
 	r, err := replayable(r)
 	if err != nil {
 		return nil, err
@@ -118,10 +120,12 @@ func (a *attempt) send(r *http.Request, u *upstream) (*http.Response, error) {
 // deadline, and records how far it came. With less than a millisecond left it sends
 // nothing.
 func (a *attempt) exchange(r *http.Request, u *upstream) (*http.Response, error) {
-	out, over := copyFor(r, u), u.group.wire.Load()
+	x := exchangeOf(r)
+	out, over := x.copyFor(r, u), u.group.wire.Load()
 	t := deadline.Transport{Base: over.of(u, out)}
 	if t.Base != over.plain {
-		return t.RoundTrip(out.WithContext(httptrace.WithClientTrace(r.Context(), a.trace(exchangeOf(r)))))
+		x.kept = true
+		return t.RoundTrip(out.WithContext(httptrace.WithClientTrace(r.Context(), a.trace(x))))
 	}
 	res, err := t.RoundTrip(out)
 	failed := err != nil && errors.As(err, new(*http1client.DialError))
@@ -132,10 +136,8 @@ func (a *attempt) exchange(r *http.Request, u *upstream) (*http.Response, error)
 
 // copyFor returns a copy of r for the upstream. An attempt that ends without reading the
 // body leaves it open for the next one; the forwarder closes it in the end.
-func copyFor(r *http.Request, u *upstream) *http.Request {
-	copied, target := *r, *r.URL
-	out := &copied
-	out.URL = &target
+func (x *exchange) copyFor(r *http.Request, u *upstream) *http.Request {
+	out := x.sent.copy(r)
 	host := out.Host
 	(&httputil.ProxyRequest{Out: out}).SetURL(u.target)
 	if !u.upstreamHost {

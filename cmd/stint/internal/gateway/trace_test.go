@@ -28,7 +28,7 @@ func TestTraceContextIsPassedOnOrBegun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := c.in.Clone()
-			setTrace(c.in, out)
+			setTrace(c.in, out, &memory{})
 			parent := out.Get("Traceparent")
 			if c.parent == "" && !regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`).MatchString(parent) || c.parent != "" && parent != c.parent {
 				t.Errorf("got the parent %q", parent)
@@ -48,7 +48,7 @@ func FuzzTraceContext(f *testing.F) {
 	more := regexp.MustCompile(`(?s)^00-.{52}.`)
 	f.Fuzz(func(t *testing.T, parent, state string) {
 		out := http.Header{}
-		setTrace(http.Header{"Traceparent": {parent}, "Tracestate": {state}}, out)
+		setTrace(http.Header{"Traceparent": {parent}, "Tracestate": {state}}, out, &memory{})
 		wanted := form.MatchString(parent) && !zero.MatchString(parent) && !more.MatchString(parent)
 		if passed := out.Get("Traceparent") == parent; passed != wanted {
 			t.Errorf("%q: passed on: %v", parent, passed)

@@ -19,9 +19,9 @@ type conn struct {
 	raw    net.Conn
 	host   string // key in the pool
 	reader *bufio.Reader
-	writer *bufio.Writer
-	left   int64 // bytes that may still be read
-	sent   int   // bytes of the request so far
+	output []byte // the request; kept unless it is large
+	left   int64  // bytes that may still be read
+	sent   int    // bytes of the request so far
 	reused bool
 	since  time.Time // idle since
 	check  liveness
@@ -47,7 +47,7 @@ const patience = 25 * time.Millisecond
 func newConn(raw net.Conn, host string) *conn {
 	c := &conn{raw: raw, host: host, check: newLiveness(raw)}
 	c.close = func() { _ = raw.Close() } // nothing can be done about its error
-	c.reader, c.writer = bufio.NewReader(c), bufio.NewWriter(c)
+	c.reader = bufio.NewReader(c)
 	return c
 }
 
@@ -113,9 +113,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write empties the buffer of the writer. The server has read all earlier requests, so the
+// partSize is the size of the parts in which a request is written.
+const partSize = 4 << 10
+
+// writePart writes a part of the request. The server has read all earlier requests, so the
 // first part fits into what the system buffers. Later parts may have to wait.
-func (c *conn) Write(p []byte) (int, error) {
+func (c *conn) writePart(p []byte) (int, error) {
 	if c.sent > 0 {
 		c.watch()
 	}

@@ -22,7 +22,7 @@ import (
 //     Transfer-Encoding (section 6.1);
 //   - no Connection but "keep-alive" (section 9.3);
 //   - nothing that makes the standard library change the header.
-func plainResponse(from *bufio.Reader, r *http.Request) *http.Response {
+func plainResponse(from *bufio.Reader, r *http.Request) *received {
 	if r.Method != http.MethodGet {
 		return nil
 	}
@@ -37,42 +37,53 @@ func plainResponse(from *bufio.Reader, r *http.Request) *http.Response {
 	if found != http1line.Plain {
 		return nil
 	}
-	res := parseStatus(line)
-	if res == nil || !parseFields(fields, res) || res.ContentLength < 0 {
+	res := &received{}
+	if !res.parseStatus(line) || !res.parseFields(fields) || res.ContentLength < 0 {
 		return nil
 	}
 	_, _ = from.Discard(size) // cannot fail: all of it is buffered
 	res.Request, res.Body = r, http.NoBody
 	if res.ContentLength > 0 {
-		res.Body = &sizedBody{from, res.ContentLength}
+		res.sized = sizedBody{from, res.ContentLength}
+		res.Body = &res.sized
 	}
 	return res
 }
 
-// parseStatus reads a status line with a reason: RFC 9112, section 4. It returns nil for
+// received is a response with what its body needs, in one piece.
+type received struct {
+	http.Response
+
+	body   body
+	sized  sizedBody
+	values [8]string // of most headers
+}
+
+// parseStatus reads a status line with a reason: RFC 9112, section 4. It returns false for
 // any other.
-func parseStatus(line string) *http.Response {
+func (res *received) parseStatus(line string) bool {
 	status, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || len(status) < 5 || status[3] != ' ' {
-		return nil
+		return false
 	}
 	for i := range len(status) {
 		if status[i] < ' ' || status[i] > '~' {
-			return nil
+			return false
 		}
 	}
 	code, err := strconv.ParseUint(status[:3], 10, 16)
 	if err != nil || code < http.StatusOK || code == http.StatusNoContent || code == http.StatusNotModified {
-		return nil
+		return false
 	}
-	return &http.Response{Status: status, StatusCode: int(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
+	res.Response = http.Response{Status: status, StatusCode: int(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
+	return true
 }
 
 // parseFields reads all fields into the header of a response. It reports whether they are
 // plain.
-func parseFields(text string, res *http.Response) bool {
+func (res *received) parseFields(text string) bool {
 	res.Header = http.Header{}
-	values := make([]string, 0, 8) // in one piece, which costs less
+	values := res.values[:0]
 	for {
 		line, rest, found := http1line.Next(text)
 		if found != http1line.Plain || line == "" {
@@ -83,7 +94,7 @@ func parseFields(text string, res *http.Response) bool {
 			return false
 		}
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if !readField(res, name, value) {
+		if !res.readField(name, value) {
 			return false
 		}
 		if values = append(values, value); len(res.Header[name]) > 0 {
@@ -98,7 +109,7 @@ func parseFields(text string, res *http.Response) bool {
 
 // readField reads the length. It returns false for a field that makes the response not
 // plain.
-func readField(res *http.Response, name, value string) bool {
+func (res *received) readField(name, value string) bool {
 	switch name {
 	case "Content-Length":
 		n, err := strconv.ParseUint(value, 10, 63)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 	"github.com/stintdev/stint/cmd/stint/internal/peek"
 )
 
@@ -77,20 +78,30 @@ func isPlainTarget(target string) bool {
 // write sends the request. An error is not returned: the server may have answered and
 // closed the connection before it read the whole request, and if not, reading fails too.
 func (c *conn) write(r *http.Request) {
-	w := c.writer
-	for _, s := range [...]string{r.Method, " ", r.URL.RequestURI(), " HTTP/1.1\r\nHost: ", hostOf(r), "\r\n"} {
-		_, _ = w.WriteString(s)
+	c.output = appendRequest(c.output[:0], r)
+	for rest := c.output; len(rest) > 0; {
+		n, err := c.writePart(rest[:min(len(rest), partSize)])
+		if err != nil {
+			break
+		}
+		rest = rest[n:]
 	}
+	if cap(c.output) > partSize {
+		c.output = nil
+	}
+}
+
+func appendRequest(b []byte, r *http.Request) []byte {
+	b = append(append(append(b, r.Method...), ' '), r.URL.RequestURI()...)
+	b = append(append(append(b, " HTTP/1.1\r\nHost: "...), hostOf(r)...), "\r\n"...)
 	for name, values := range r.Header {
 		for _, v := range values {
 			if name == "User-Agent" && v == "" {
 				continue // keeps http.Transport from sending its own
 			}
-			for _, s := range [...]string{name, ": ", strings.Trim(v, " \t"), "\r\n"} {
-				_, _ = w.WriteString(s)
-			}
+			b = append(append(b, name...), ": "...)
+			b = append(append(b, http1line.Trim(v)...), "\r\n"...)
 		}
 	}
-	_, _ = w.WriteString("\r\n")
-	_ = w.Flush()
+	return append(b, "\r\n"...)
 }

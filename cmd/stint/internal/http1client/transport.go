@@ -129,13 +129,13 @@ func (e *noResponseError) Unwrap() error { return e.cause }
 // connection.
 func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
 	c.write(r)
-	res, err := t.receive(c, r)
+	res, b, err := t.receive(c, r)
 	if err != nil {
 		c.unwatch()
 		c.close()
 		return nil, err
 	}
-	b := &body{inner: res.Body, conn: c, pool: &t.idle, request: r, keep: !res.Close, chunked: len(res.TransferEncoding) > 0}
+	*b = body{inner: res.Body, conn: c, pool: &t.idle, request: r, keep: !res.Close, chunked: len(res.TransferEncoding) > 0}
 	if res.Body == http.NoBody {
 		b.end(true)
 	} else {
@@ -144,31 +144,32 @@ func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// receive reads the header of the final response.
-func (t *Transport) receive(c *conn, r *http.Request) (*http.Response, error) {
+// receive reads the header of the final response. It returns room for the body around its
+// body.
+func (t *Transport) receive(c *conn, r *http.Request) (*http.Response, *body, error) {
 	c.left = t.options.MaxResponseHeader
 	if _, err := c.reader.Peek(1); err != nil {
 		if isTimeout(err) {
-			return nil, err
+			return nil, nil, err
 		}
-		return nil, &noResponseError{err}
+		return nil, nil, &noResponseError{err}
 	}
 	if res := plainResponse(c.reader, r); res != nil {
 		c.left = math.MaxInt64
-		return res, nil
+		return &res.Response, &res.body, nil
 	}
 	for {
 		res, err := http.ReadResponse(c.reader, r)
 		switch {
 		case err != nil && c.left <= 0:
-			return nil, fmt.Errorf("the header of the response exceeds %d bytes", t.options.MaxResponseHeader)
+			return nil, nil, fmt.Errorf("the header of the response exceeds %d bytes", t.options.MaxResponseHeader)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case res.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errors.New("the server switches to a protocol that the request did not ask for")
+			return nil, nil, errors.New("the server switches to a protocol that the request did not ask for")
 		case res.StatusCode >= http.StatusOK || res.StatusCode < http.StatusContinue:
 			c.left = math.MaxInt64
-			return res, nil
+			return res, &body{}, nil
 		case t.options.Informational != nil:
 			t.options.Informational(r, res.StatusCode, res.Header)
 			c.left = t.options.MaxResponseHeader

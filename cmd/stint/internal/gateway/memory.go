@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+)
+
+// memory is what an exchange needs while it is forwarded, in one piece: pieces of their own
+// would cost more than the work that is done with them.
+type memory struct {
+	proxied httputil.ProxyRequest
+	out     request // without hop-by-hop fields
+	sent    request // to the first upstream
+	header  http.Header
+	kept    bool // a transport may use the header after its response
+	values  [8]string
+	count   int // of values
+}
+
+// request is a request with its URL.
+type request struct {
+	http.Request
+
+	target url.URL
+	taken  bool
+}
+
+// copy returns a shallow copy of r with a URL of its own. Only the first copy is in the
+// memory: a transport may still use it.
+func (m *request) copy(r *http.Request) *http.Request {
+	if m.taken {
+		m = &request{}
+	}
+	m.taken, m.Request, m.target = true, *r, *r.URL
+	m.URL = &m.target
+	return &m.Request
+}
+
+// one returns a list of one value.
+func (m *memory) one(value string) []string {
+	if m.count == len(m.values) {
+		return []string{value}
+	}
+	m.values[m.count] = value
+	m.count++
+	return m.values[m.count-1 : m.count : m.count]
+}
+
+// setOrDrop sets a field with a canonical name, or drops it if the value is empty.
+func (m *memory) setOrDrop(h http.Header, name, value string) {
+	if value == "" {
+		delete(h, name)
+		return
+	}
+	h[name] = m.one(value)
+}
+
+// headers keeps the headers of requests that were sent, unless they are large.
+var headers = sync.Pool{New: func() any { return http.Header{} }}
+
+const maxKeptHeader = 32 // fields
+
+func (m *memory) newHeader() http.Header {
+	m.header, _ = headers.Get().(http.Header)
+	return m.header
+}
+
+// release ends the use of the header that newHeader returned.
+func (m *memory) release() {
+	if !m.kept && len(m.header) <= maxKeptHeader {
+		clear(m.header)
+		headers.Put(m.header)
+	}
+	m.header = nil
+}
