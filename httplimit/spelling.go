@@ -16,7 +16,8 @@ import (
 // The names change at the last moment, when the header of the response is written: until
 // then handlers and middleware find the fields by [http.Header.Get]. So SpellHeaders belongs
 // outside of everything that reads response headers. Its response writer supports
-// [http.ResponseController], [http.Flusher] and [http.Hijacker].
+// [http.ResponseController], [http.Flusher] and [http.Hijacker]. A server whose response
+// writer has the method SpellFields(func(name string) string) changes the names itself.
 func SpellHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 {
@@ -24,9 +25,19 @@ func SpellHeaders(next http.Handler) http.Handler {
 			return
 		}
 		s := spellingWriter{ResponseWriter: w}
+		if server, ok := w.(fieldSpeller); ok {
+			server.SpellFields(spelling)
+			s.spelled = true
+		}
 		next.ServeHTTP(&s, r)
 		s.spell() // net/http writes the header of a response without a body
 	})
+}
+
+// fieldSpeller is the response writer of a server that writes field names as the function
+// spells them. It spares the renaming in a map.
+type fieldSpeller interface {
+	SpellFields(spelling func(name string) string)
 }
 
 // spellingWriter renames header fields when the header is written.

@@ -23,7 +23,7 @@ type exchangeKey struct{}
 // context of the request, and its own value.
 type exchange struct {
 	context.Context // of the server
-	memory
+	*memory         // nil after the end
 
 	w     http.ResponseWriter
 	saved http.Header // header fields of the response before the upstream's answer to an upgrade; nil for other requests
@@ -49,7 +49,7 @@ type exchange struct {
 // upgrade, so that informational responses neither carry nor overwrite them. restore puts
 // them back. For other requests inform does both.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{Context: r.Context(), w: w, id: requestID(r.Header), started: time.Now()}
+	x := &exchange{Context: r.Context(), memory: newMemory(), w: w, id: requestID(r.Header), started: time.Now()}
 	if isUpgrade(r.Header) {
 		x.final = true // the reverse proxy of the standard library passes informational responses on
 		x.saved = w.Header().Clone()

@@ -26,7 +26,6 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := exchangeOf(r)
 	out := x.outgoing(r)
-	defer x.release()
 	if out.Body != nil {
 		defer func() { _ = out.Body.Close() }() // takes the body back; a lentBody has no error
 	}
@@ -59,7 +58,7 @@ func isUpgrade(h http.Header) bool {
 // fields are those of r, and are replaced but never changed.
 func (x *exchange) outgoing(r *http.Request) *http.Request {
 	out := x.out.copy(r)
-	out.Header, out.Close = x.newHeader(), false
+	out.Header, out.Close = x.header, false
 	for name, values := range r.Header {
 		if !isHopByHop(name) {
 			out.Header[name] = values

@@ -144,8 +144,8 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Host = p.In.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: no rule reads it
 	p.Out.Header[requestIDHeader] = x.one(x.id)
-	g.setForwarded(p.In, p.Out.Header, &x.memory)
-	setTrace(p.In.Header, p.Out.Header, &x.memory)
+	g.setForwarded(p.In, p.Out.Header, x.memory)
+	setTrace(p.In.Header, p.Out.Header, x.memory)
 	keepWebSocket(p)
 	g.passTrailers(p)
 	x.route.request.apply(p.Out.Header, p.Out.Trailer)

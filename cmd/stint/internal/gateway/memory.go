@@ -8,15 +8,39 @@ import (
 )
 
 // memory is what an exchange needs while it is forwarded, in one piece: pieces of their own
-// would cost more than the work that is done with them.
+// would cost more than the work that is done with them. It is used again after an exchange
+// whose requests all went through http1client, which keeps nothing. http.Transport may still
+// read a request, and write it, when it has returned the response.
 type memory struct {
 	proxied httputil.ProxyRequest
-	out     request // without hop-by-hop fields
-	sent    request // to the first upstream
-	header  http.Header
-	kept    bool // a transport may use the header after its response
+	out     request     // without hop-by-hop fields
+	sent    request     // to the first upstream
+	header  http.Header // of out
 	values  [8]string
-	count   int // of values
+	count   int  // of values
+	kept    bool // a transport may use the memory after its response
+}
+
+// memories keeps memory that is used again.
+var memories = sync.Pool{New: func() any { return &memory{header: http.Header{}} }}
+
+const maxKeptHeader = 32 // fields
+
+func newMemory() *memory {
+	m, _ := memories.Get().(*memory)
+	return m
+}
+
+// release ends the use of the memory.
+func (x *exchange) release() {
+	m := x.memory
+	x.memory = nil
+	if m.kept || len(m.header) > maxKeptHeader {
+		return
+	}
+	clear(m.header)
+	*m = memory{header: m.header}
+	memories.Put(m)
 }
 
 // request is a request with its URL.
@@ -55,23 +79,4 @@ func (m *memory) setOrDrop(h http.Header, name, value string) {
 		return
 	}
 	h[name] = m.one(value)
-}
-
-// headers keeps the headers of requests that were sent, unless they are large.
-var headers = sync.Pool{New: func() any { return http.Header{} }}
-
-const maxKeptHeader = 32 // fields
-
-func (m *memory) newHeader() http.Header {
-	m.header, _ = headers.Get().(http.Header)
-	return m.header
-}
-
-// release ends the use of the header that newHeader returned.
-func (m *memory) release() {
-	if !m.kept && len(m.header) <= maxKeptHeader {
-		clear(m.header)
-		headers.Put(m.header)
-	}
-	m.header = nil
 }

@@ -120,6 +120,7 @@ func (x *exchange) begin(t *route) {
 // end removes the request from all counts of requests in flight.
 func (x *exchange) end() {
 	x.finish()
+	x.release()
 	if x.route != nil {
 		x.route.metrics.InFlight.Dec()
 	}

@@ -36,6 +36,8 @@ type response struct {
 	chunked  bool
 	last     bool // of the connection
 	deadline bool // the handler has set a deadline of writes
+
+	spelling func(name string) string // nil: names are written as they are in the header
 }
 
 // buffers are what a response needs while it is written.
@@ -93,6 +95,9 @@ var errEnded = errors.New("the handler of the request has returned")
 // Header implements [http.ResponseWriter].
 func (w *response) Header() http.Header { return w.conn.header }
 
+// SpellFields sets how the names of fields are written. They are sorted before.
+func (w *response) SpellFields(spelling func(name string) string) { w.spelling = spelling }
+
 // WriteHeader implements [http.ResponseWriter]. Later changes of the header concern only
 // trailers.
 func (w *response) WriteHeader(status int) {
@@ -111,7 +116,7 @@ func (w *response) WriteHeader(status int) {
 
 // inform writes an informational response.
 func (w *response) inform(status int) {
-	head := appendFields(appendStatus(nil, status), w.conn.header, func(name string) bool {
+	head := w.appendFields(appendStatus(nil, status), func(name string) bool {
 		return name != "Content-Length" && name != "Transfer-Encoding"
 	})
 	_, _ = w.out.Write(append(head, "\r\n"...)) // w.err keeps the error

@@ -22,7 +22,7 @@ func (w *response) writeFields() {
 	h := w.conn.header
 	w.readLength(h)
 	w.readFacts(h)
-	w.head = appendFields(appendStatus(w.head[:0], w.status), h, w.keeps)
+	w.head = w.appendFields(appendStatus(w.head[:0], w.status), w.keeps)
 }
 
 // readLength reads the Content-Length, which it removes if it is invalid.
@@ -90,25 +90,23 @@ func appendStatus(b []byte, status int) []byte {
 	return append(strconv.AppendInt(b, int64(status), 10), "\r\n"...)
 }
 
-// namedValues is a field of a header.
-type namedValues struct {
-	name   string
-	values []string
-}
-
-// appendFields appends the fields that keep accepts, sorted by their names.
-func appendFields(b []byte, h http.Header, keep func(name string) bool) []byte {
-	var room [maxKeptFields]namedValues // enough for most responses, on the stack
-	fields := room[:0]
-	for name, values := range h {
+// appendFields appends the fields of the handler that keep accepts, sorted by their names.
+func (w *response) appendFields(b []byte, keep func(name string) bool) []byte {
+	var room [maxKeptFields]string // enough for most responses, on the stack
+	names := room[:0]
+	for name := range w.conn.header {
 		if keep(name) && httpguts.ValidHeaderFieldName(name) {
-			fields = append(fields, namedValues{name, values})
+			names = append(names, name)
 		}
 	}
-	slices.SortFunc(fields, func(a, b namedValues) int { return strings.Compare(a.name, b.name) })
-	for i := range fields {
-		for _, value := range fields[i].values {
-			b = appendField(b, fields[i].name, value)
+	slices.Sort(names)
+	for _, name := range names {
+		written := name
+		if w.spelling != nil {
+			written = w.spelling(name)
+		}
+		for _, value := range w.conn.header[name] {
+			b = appendField(b, written, value)
 		}
 	}
 	return b
