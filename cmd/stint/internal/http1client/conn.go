@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/burst"
 )
 
 // conn is a connection to a server. One goroutine uses it at a time; close may be called
@@ -19,6 +21,7 @@ type conn struct {
 	raw    net.Conn
 	host   string // key in the pool
 	reader *bufio.Reader
+	writes *burst.Writes
 	output []byte // the request; kept unless it is large
 	left   int64  // bytes that may still be read
 	sent   int    // bytes of the request so far
@@ -44,8 +47,8 @@ type conn struct {
 // for up to twice the patience.
 const patience = 25 * time.Millisecond
 
-func newConn(raw net.Conn, host string) *conn {
-	c := &conn{raw: raw, host: host, check: newLiveness(raw)}
+func newConn(raw net.Conn, host string, writes *burst.Writes) *conn {
+	c := &conn{raw: raw, host: host, check: newLiveness(raw), writes: writes}
 	c.close = func() { _ = raw.Close() } // nothing can be done about its error
 	c.reader = bufio.NewReader(c)
 	return c
@@ -123,6 +126,7 @@ func (c *conn) writePart(p []byte) (int, error) {
 		c.watch()
 	}
 	c.sent += len(p)
+	c.writes.Await()
 	return c.raw.Write(p)
 }
 

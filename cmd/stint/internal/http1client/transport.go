@@ -28,6 +28,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/burst"
 )
 
 // Options configures a [Transport]. All fields but Informational are required.
@@ -48,11 +50,12 @@ type Options struct {
 type Transport struct {
 	options Options
 	idle    pool
+	writes  *burst.Writes
 }
 
 // New returns a transport without connections.
 func New(o Options) *Transport {
-	return &Transport{options: o, idle: pool{most: o.MaxIdlePerHost, timeout: o.IdleTimeout}}
+	return &Transport{options: o, idle: pool{most: o.MaxIdlePerHost, timeout: o.IdleTimeout}, writes: burst.New()}
 }
 
 // CloseIdleConnections closes the connections that serve no request.
@@ -111,7 +114,7 @@ func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(raw, host)
+	c := newConn(raw, host, t.writes)
 	c.begin(r, t.options.ResponseHeaderTimeout)
 	return c, nil
 }

@@ -271,6 +271,7 @@ type connWriter response
 
 // Write implements [io.Writer].
 func (w *connWriter) Write(p []byte) (int, error) {
+	w.conn.server.writes.Await()
 	n, err := w.conn.raw.Write(p)
 	if err != nil && w.err == nil {
 		w.err = err

@@ -33,6 +33,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/burst"
 )
 
 // Watched is a connection that notices when its client leaves while a request is served. It
@@ -47,6 +49,7 @@ type Server struct {
 	http     *http.Server
 	handed   chan net.Conn // to the http.Server
 	draining atomic.Bool
+	writes   *burst.Writes
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
@@ -57,7 +60,7 @@ type Server struct {
 // and ErrorLog. The http.Server must have no ReadTimeout and no WriteTimeout: give
 // connections deadlines of their own.
 func New(s *http.Server) *Server {
-	return &Server{http: s, handed: make(chan net.Conn), conns: map[*conn]struct{}{}}
+	return &Server{http: s, handed: make(chan net.Conn), writes: burst.New(), conns: map[*conn]struct{}{}}
 }
 
 // Serve accepts connections until the server is closed, and returns the error of
