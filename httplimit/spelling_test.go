@@ -136,3 +136,27 @@ func TestInformationalResponsesKeepTheNames(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// speller is the response writer of a server that spells field names itself.
+type speller struct {
+	http.ResponseWriter
+
+	spelling func(name string) string
+}
+
+func (s *speller) SpellFields(spelling func(name string) string) { s.spelling = spelling }
+
+// A server that spells field names gets the spelling, and the header keeps its names.
+func TestServersSpellFieldsThemselves(t *testing.T) {
+	w := &speller{ResponseWriter: httptest.NewRecorder()}
+	httplimit.SpellHeaders(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-RateLimit-Limit", "1")
+		w.WriteHeader(http.StatusOK)
+	})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	if got := w.Header().Get("X-RateLimit-Limit"); got != "1" {
+		t.Errorf("the header has %v", w.Header())
+	}
+	if w.spelling == nil || w.spelling("X-Ratelimit-Limit") != "X-RateLimit-Limit" {
+		t.Error("the server does not get the spelling")
+	}
+}

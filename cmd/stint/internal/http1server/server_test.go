@@ -232,3 +232,18 @@ func TestSlowHeadsAndIdleConnectionsEnd(t *testing.T) {
 		})
 	}
 }
+
+// A handler decides how field names are written.
+func TestFieldNamesAreSpelled(t *testing.T) {
+	p := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.(interface { //nolint:forcetypeassert // the test is for this server
+			SpellFields(spelling func(name string) string)
+		}).SpellFields(strings.ToUpper)
+		w.Header().Set("Etag", "x")
+		fmt.Fprint(w, "hello")
+	})
+	got := converse(t, p.plain, []string{get})
+	if !strings.Contains(got, "\r\nETAG: x\r\n") || strings.Contains(got, "Etag") {
+		t.Errorf("the response is %q", got)
+	}
+}

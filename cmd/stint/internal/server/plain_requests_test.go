@@ -2,9 +2,12 @@ package server
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -59,4 +62,56 @@ func TestGatewayNoticesThatAClientLeaves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Clients get and send nothing of each other's requests, although the gateway uses memory
+// again for the next request, whosever it is.
+func TestGatewayKeepsRequestsApart(t *testing.T) {
+	upstreams := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Answer", r.Header.Get("X-Client"))
+		w.Header().Set("X-Request-Header", fmt.Sprint(len(r.Header), r.Header["X-Only"], r.Header["Cookie"], r.Header["X-Request-Id"], r.Header["Traceparent"] != nil))
+		fmt.Fprint(w, r.URL, string(body))
+	})
+	s := run(t, Config{Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0", Upstreams: upstreams})
+	var clients sync.WaitGroup
+	for client := range 8 {
+		clients.Go(func() {
+			c := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+			defer c.CloseIdleConnections()
+			for i := range 100 {
+				id := fmt.Sprint(client, "-", i)
+				method, body := http.MethodGet, ""
+				if (client+i)%5 == 0 {
+					method, body = http.MethodPost, "body of "+id
+				}
+				r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr("gateway").String()+"/free/"+id+"?q="+id, strings.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				want := []string(nil)
+				if (client+i)%2 == 0 {
+					want = []string{id}
+					r.Header.Set("X-Only", id)
+				}
+				r.Header.Set("X-Client", id)
+				r.Header.Set("X-Request-Id", "id-"+id)
+				r.Header.Set("Cookie", "c="+id)
+				res, err := c.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, _ := io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				header := fmt.Sprint(want, []string{"c=" + id}, []string{"id-" + id}, true)
+				_, seen, _ := strings.Cut(res.Header.Get("X-Request-Header"), " ")
+				if text := "/free/" + id + "?q=" + id + body; string(got) != text || res.Header.Get("X-Answer") != id || seen != header || res.Header.Get("X-Request-Id") != "id-"+id {
+					t.Errorf("%s: %d, the answer is %q with %q, want %q with %q", id, res.StatusCode, got, res.Header, text, header)
+				}
+			}
+		})
+	}
+	clients.Wait()
 }
