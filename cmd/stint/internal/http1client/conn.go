@@ -21,6 +21,7 @@ type conn struct {
 	raw    net.Conn
 	host   string // key in the pool
 	reader *bufio.Reader
+	heads  heads
 	writes *burst.Writes
 	output []byte // the request; kept unless it is large
 	left   int64  // bytes that may still be read

@@ -292,3 +292,37 @@ func FuzzRequest(f *testing.F) {
 		compareRequest(t, r.WithContext(t.Context()))
 	})
 }
+
+// FuzzNextPlainResponse checks that what a connection keeps of a response does not change how
+// the next one is read, and that a response does not refer to the buffer it was read from.
+func FuzzNextPlainResponse(f *testing.F) {
+	for _, response := range responses {
+		f.Add("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nDate: x\r\n\r\nok", response)
+		f.Add(response, strings.Replace(response, "200", "201", 1))
+	}
+	r := &http.Request{Method: http.MethodGet}
+	f.Fuzz(func(t *testing.T, before, text string) {
+		from, known := bufio.NewReader(nil), &heads{}
+		read := func(known *heads, text string) *received {
+			from.Reset(strings.NewReader(text))
+			_, _ = from.Peek(1)
+			return plainResponse(from, known, r)
+		}
+		want := describe(read(&heads{}, text))
+		read(known, before)
+		res := read(known, text)
+		from.Reset(strings.NewReader(strings.Repeat("x", from.Size())))
+		_, _ = from.Peek(1)
+		if got := describe(res); got != want {
+			t.Errorf("after %q, %q is read as\n%s, want\n%s", before, text, got, want)
+		}
+	})
+}
+
+// describe returns a plain response but for its body as a text; "" if it is not plain.
+func describe(res *received) string {
+	if res == nil {
+		return ""
+	}
+	return fmt.Sprint(res.Status, res.StatusCode, res.ContentLength, res.Header)
+}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
@@ -22,7 +22,7 @@ import (
 //     Transfer-Encoding (section 6.1);
 //   - no Connection but "keep-alive" (section 9.3);
 //   - nothing that makes the standard library change the header.
-func plainResponse(from *bufio.Reader, r *http.Request) *received {
+func plainResponse(from *bufio.Reader, known *heads, r *http.Request) *received {
 	if r.Method != http.MethodGet {
 		return nil
 	}
@@ -33,12 +33,12 @@ func plainResponse(from *bufio.Reader, r *http.Request) *received {
 		return nil
 	}
 	size += len(end)
-	line, fields, found := http1line.Next(string(arrived[:size]))
+	line, fields, found := http1line.Next(unsafe.String(&arrived[0], size)) // heads has copies
 	if found != http1line.Plain {
 		return nil
 	}
 	res := &received{}
-	if !res.parseStatus(line) || !res.parseFields(fields) || res.ContentLength < 0 {
+	if !res.setStatus(known, line) || !res.parseFields(known, fields) || res.ContentLength < 0 {
 		return nil
 	}
 	_, _ = from.Discard(size) // cannot fail: all of it is buffered
@@ -59,56 +59,80 @@ type received struct {
 	values [8]string // of most headers
 }
 
-// parseStatus reads a status line with a reason: RFC 9112, section 4. It returns false for
-// any other.
-func (res *received) parseStatus(line string) bool {
-	status, ok := strings.CutPrefix(line, "HTTP/1.1 ")
-	if !ok || len(status) < 5 || status[3] != ' ' {
-		return false
+// heads has what the responses on a connection repeat.
+type heads struct {
+	line   string // the status line of the response before
+	code   int
+	fields http1line.Fields
+}
+
+// setStatus reads the status line, unless it equals that of the response before.
+func (res *received) setStatus(known *heads, line string) bool {
+	const version = "HTTP/1.1 "
+	if known.line == "" || line != known.line {
+		code, ok := parseStatus(strings.TrimPrefix(line, version))
+		if !ok || !strings.HasPrefix(line, version) {
+			return false
+		}
+		known.line, known.code = strings.Clone(line), code
+	}
+	res.Response = http.Response{Status: known.line[len(version):], StatusCode: known.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
+	return true
+}
+
+// parseStatus reads a status with a reason: RFC 9112, section 4. It returns false for any
+// other, and for one that plain responses do not have.
+func parseStatus(status string) (code int, ok bool) {
+	if len(status) < 5 || status[3] != ' ' {
+		return 0, false
 	}
 	for i := range len(status) {
 		if status[i] < ' ' || status[i] > '~' {
-			return false
+			return 0, false
 		}
 	}
-	code, err := strconv.ParseUint(status[:3], 10, 16)
-	if err != nil || code < http.StatusOK || code == http.StatusNoContent || code == http.StatusNotModified {
-		return false
-	}
-	res.Response = http.Response{Status: status, StatusCode: int(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
-	return true
+	n, err := strconv.ParseUint(status[:3], 10, 16)
+	return int(n), err == nil && n >= http.StatusOK && n != http.StatusNoContent && n != http.StatusNotModified
 }
 
 // parseFields reads all fields into the header of a response. It reports whether they are
 // plain.
-func (res *received) parseFields(text string) bool {
+func (res *received) parseFields(known *heads, text string) bool {
 	res.Header = http.Header{}
+	known.fields.Begin()
 	values := res.values[:0]
 	for {
 		line, rest, found := http1line.Next(text)
 		if found != http1line.Plain || line == "" {
 			return found == http1line.Plain
 		}
-		name, value, ok := http1line.Field(line)
-		if !ok {
+		f, ok := known.fields.Read(line, isPlainField)
+		if !ok || !res.readField(f.Name, f.Value) {
 			return false
 		}
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		if !res.readField(name, value) {
-			return false
-		}
-		if values = append(values, value); len(res.Header[name]) > 0 {
-			res.Header[name] = append(res.Header[name], value)
+		if values = append(values, f.Value); len(res.Header[f.Name]) > 0 {
+			res.Header[f.Name] = append(res.Header[f.Name], f.Value)
 		} else {
 			n := len(values)
-			res.Header[name] = values[n-1 : n : n]
+			res.Header[f.Name] = values[n-1 : n : n]
 		}
 		text = rest
 	}
 }
 
-// readField reads the length. It returns false for a field that makes the response not
-// plain.
+// isPlainField reports whether a field may be in a plain response.
+func isPlainField(name, value string) bool {
+	switch name {
+	case "Connection":
+		return strings.EqualFold(value, "keep-alive")
+	case "Transfer-Encoding", "Trailer", "Pragma":
+		return false
+	}
+	return true
+}
+
+// readField reads the length. It returns false for a second length or Connection, with which
+// the response is not plain.
 func (res *received) readField(name, value string) bool {
 	switch name {
 	case "Content-Length":
@@ -117,9 +141,7 @@ func (res *received) readField(name, value string) bool {
 		res.ContentLength = int64(n)
 		return err == nil && !known
 	case "Connection":
-		return strings.EqualFold(value, "keep-alive") && len(res.Header[name]) == 0
-	case "Transfer-Encoding", "Trailer", "Pragma":
-		return false
+		return len(res.Header[name]) == 0
 	}
 	return true
 }

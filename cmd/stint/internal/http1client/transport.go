@@ -157,7 +157,7 @@ func (t *Transport) receive(c *conn, r *http.Request) (*http.Response, *body, er
 		}
 		return nil, nil, &noResponseError{err}
 	}
-	if res := plainResponse(c.reader, r); res != nil {
+	if res := plainResponse(c.reader, &c.heads, r); res != nil {
 		c.left = math.MaxInt64
 		return &res.Response, &res.body, nil
 	}

@@ -1,6 +1,10 @@
 package http1line
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+)
 
 func TestNext(t *testing.T) {
 	for text, want := range map[string]struct {
@@ -39,5 +43,48 @@ func TestField(t *testing.T) {
 		if name, value, ok := Field(line); ok {
 			t.Errorf("Field(%q) is %q, %q", line, name, value)
 		}
+	}
+}
+
+// A repeated line is what it was before, and any other line is read, wherever it stands.
+func TestFieldsReadEveryHead(t *testing.T) {
+	var f Fields
+	for i, head := range [][]string{
+		{"a: b", "C:d"},
+		{"a: b", "C:d"},
+		{"C:d", "a: b"},
+		{"a: b"},
+		{"a: c", "C:d", "e: f"},
+		{"bad line"},
+		{"a: c", "no: no"},
+	} {
+		f.Begin()
+		for _, line := range head {
+			input := []byte(line)
+			got, ok := f.Read(unsafe.String(&input[0], len(input)), func(name, _ string) bool { return name != "No" })
+			for i := range input {
+				input[i] = 'x'
+			}
+			var fresh Fields
+			want, wantOK := fresh.Read(line, func(name, _ string) bool { return name != "No" })
+			if ok != wantOK || ok && got != want {
+				t.Errorf("head %d: %q is %v, want %v", i, line, got, want)
+			}
+		}
+	}
+}
+
+func TestFieldsKeepABoundedNumberOfLines(t *testing.T) {
+	var f Fields
+	for range 2 {
+		f.Begin()
+		for i := range 3 * MaxKeptFields {
+			if l, ok := f.Read(fmt.Sprintf("a: %d", i), func(string, string) bool { return true }); !ok || l.Value != fmt.Sprint(i) {
+				t.Errorf("line %d is %v", i, l)
+			}
+		}
+	}
+	if len(f.lines) > MaxKeptFields {
+		t.Errorf("%d lines are kept", len(f.lines))
 	}
 }

@@ -21,9 +21,6 @@ const (
 	// maxParts is the greatest number of reads in which a plain head arrives. It bounds how
 	// often a head is parsed.
 	maxParts = 4
-
-	// maxKeptFields is the greatest number of fields of a head whose memory is used again.
-	maxKeptFields = 32
 )
 
 // conn is a connection that has had only plain requests. One goroutine serves it.

@@ -2,7 +2,6 @@ package http1server
 
 import (
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,10 +10,8 @@ import (
 )
 
 // head is the head of a plain request. A connection reads all its heads into the same one:
-// most clients repeat the target, the host and the fields of the request before. What equals
-// the same line of that head is not read again, and costs no memory. The bound: at most
-// maxKeptFields lines are kept for that, and no more than their text, which is less than
-// maxHead.
+// most clients repeat the target, the host and the fields of the request before, which are
+// then not read again (see [http1line.Fields]). What is kept for that is a head at most.
 type head struct {
 	method, target, host string
 	url                  url.URL
@@ -22,13 +19,9 @@ type head struct {
 	size                 int // bytes up to and including the empty line
 
 	parsed *url.URL // of target
-	lines  []field  // of the head before, and of this one as far as it is read
-	read   int      // lines of this head
+	fields http1line.Fields
 	values []string // of header, in one piece
 }
-
-// field is a field line, and what it says.
-type field struct{ line, name, value string }
 
 // fill sets the fields of a request.
 func (h *head) fill(r *http.Request) {
@@ -37,11 +30,12 @@ func (h *head) fill(r *http.Request) {
 
 // clear forgets the request, but not the lines.
 func (h *head) clear() {
-	if h.header == nil || len(h.header) > maxKeptFields {
+	if h.header == nil || len(h.header) > http1line.MaxKeptFields {
 		h.header = http.Header{}
 	}
 	clear(h.header)
-	h.host, h.read, h.values = "", 0, h.values[:0]
+	h.host, h.values = "", h.values[:0]
+	h.fields.Begin()
 }
 
 // parse reads the head of a request at the beginning of what has arrived. The head is
@@ -77,7 +71,7 @@ func (h *head) parse(arrived string) http1line.Verdict {
 		switch {
 		case found != http1line.Plain:
 			return found
-		case len(line) > 0 && !h.parseLine(line):
+		case len(line) > 0 && !h.parseField(line):
 			return http1line.Other
 		case len(line) == 0:
 			h.size = len(arrived) - len(rest)
@@ -128,62 +122,36 @@ func (h *head) parseTarget(target string) bool {
 	return err == nil
 }
 
-// parseLine reads a field line, unless it equals that of the head before.
-func (h *head) parseLine(line string) bool {
-	var f field
-	if known := h.read < len(h.lines) && h.lines[h.read].line == line; known {
-		f = h.lines[h.read]
-	} else {
-		var ok bool
-		if f, ok = parseField(strings.Clone(line)); !ok {
-			return false
-		}
-		h.keep(f)
-	}
-	h.read++
-	return h.add(f)
+func (h *head) parseField(line string) bool {
+	f, ok := h.fields.Read(line, isPlainField)
+	return ok && h.add(f.Name, f.Value)
 }
 
-// keep keeps a line for the next head.
-func (h *head) keep(f field) {
-	switch {
-	case h.read < len(h.lines):
-		h.lines[h.read] = f
-	case h.read < maxKeptFields:
-		h.lines = append(h.lines, f)
-	}
-}
-
-// parseField reads a field line that may be in a plain head.
-func parseField(line string) (f field, ok bool) {
-	name, value, ok := http1line.Field(line)
-	if !ok {
-		return f, false
-	}
-	f = field{line, textproto.CanonicalMIMEHeaderKey(name), value}
-	switch f.name {
+// isPlainField reports whether a field may be in a plain head.
+func isPlainField(name, value string) bool {
+	switch name {
 	case "Host":
-		return f, isPlainHost(value)
+		return isPlainHost(value)
 	case "Connection":
-		return f, strings.EqualFold(value, "keep-alive")
+		return strings.EqualFold(value, "keep-alive")
 	}
-	return f, !isSpecial(f.name)
+	return !isSpecial(name)
 }
 
 // add adds a field to the header. There is at most one Host.
-func (h *head) add(f field) bool {
-	if f.name == "Host" {
+func (h *head) add(name, value string) bool {
+	if name == "Host" {
 		first := h.host == ""
-		h.host = f.value
+		h.host = value
 		return first
 	}
-	if present := h.header[f.name]; len(present) > 0 {
-		h.header[f.name] = append(present, f.value)
+	if present := h.header[name]; len(present) > 0 {
+		h.header[name] = append(present, value)
 		return true
 	}
-	h.values = append(h.values, f.value)
+	h.values = append(h.values, value)
 	n := len(h.values)
-	h.header[f.name] = h.values[n-1 : n : n]
+	h.header[name] = h.values[n-1 : n : n]
 	return true
 }
 

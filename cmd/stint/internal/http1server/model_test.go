@@ -200,7 +200,7 @@ func writeParts(w io.Writer, n int, part string) {
 }
 
 func manyFields(w http.ResponseWriter, _ *http.Request) {
-	for i := range 2 * maxKeptFields {
+	for i := range 2 * http1line.MaxKeptFields {
 		w.Header().Set(fmt.Sprintf("X-%d", i), strings.Repeat("v", 200))
 	}
 }

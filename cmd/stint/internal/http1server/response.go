@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
 // response is the response to a plain request, an [http.ResponseWriter]. What is written
@@ -76,7 +78,7 @@ func (w *response) release() {
 	if w.deadline {
 		_ = c.raw.SetWriteDeadline(time.Time{}) // fails on a closed connection, as the next write does
 	}
-	if len(c.header) > maxKeptFields {
+	if len(c.header) > http1line.MaxKeptFields {
 		c.header = http.Header{}
 	}
 	clear(c.header)

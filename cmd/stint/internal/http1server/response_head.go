@@ -92,7 +92,7 @@ func appendStatus(b []byte, status int) []byte {
 
 // appendFields appends the fields of the handler that keep accepts, sorted by their names.
 func (w *response) appendFields(b []byte, keep func(name string) bool) []byte {
-	var room [maxKeptFields]string // enough for most responses, on the stack
+	var room [http1line.MaxKeptFields]string // enough for most responses, on the stack
 	names := room[:0]
 	for name := range w.conn.header {
 		if keep(name) && httpguts.ValidHeaderFieldName(name) {
