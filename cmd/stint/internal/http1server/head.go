@@ -20,7 +20,7 @@ type head struct {
 
 	parsed *url.URL // of target
 	fields http1line.Fields
-	values []string // of header, in one piece
+	values []string // of header, in pieces; never used again, because http.Transport may read them late
 }
 
 // fill sets the fields of a request.
@@ -34,7 +34,7 @@ func (h *head) clear() {
 		h.header = http.Header{}
 	}
 	clear(h.header)
-	h.host, h.values = "", h.values[:0]
+	h.host, h.values = "", nil
 	h.fields.Begin()
 }
 
@@ -148,6 +148,9 @@ func (h *head) add(name, value string) bool {
 	if present := h.header[name]; len(present) > 0 {
 		h.header[name] = append(present, value)
 		return true
+	}
+	if len(h.values) == cap(h.values) {
+		h.values = make([]string, 0, 8)
 	}
 	h.values = append(h.values, value)
 	n := len(h.values)

@@ -247,3 +247,28 @@ func TestFieldNamesAreSpelled(t *testing.T) {
 		t.Errorf("the response is %q", got)
 	}
 }
+
+// The next request does not change the lists of values of a request, which http.Transport may
+// still read.
+func TestListsOfValuesAreNotUsedAgain(t *testing.T) {
+	var kept [][]string
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for i := range 20 {
+			kept = append(kept, r.Header[fmt.Sprint("X-", i)])
+		}
+		fmt.Fprint(w, "hello")
+	})
+	request := func(value string) string {
+		var b strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&b, "X-%d: %s\r\n", i, value)
+		}
+		return strings.Replace(get, "\r\n\r\n", "\r\n"+b.String()+"\r\n", 1)
+	}
+	converse(t, p.plain, []string{request("first"), request("second")})
+	for i, values := range kept {
+		if want := []string{"first", "second"}[i/20]; len(values) != 1 || values[0] != want {
+			t.Errorf("list %d is %q, want %q", i, values, want)
+		}
+	}
+}
