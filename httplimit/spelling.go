@@ -16,8 +16,10 @@ import (
 // The names change at the last moment, when the header of the response is written: until
 // then handlers and middleware find the fields by [http.Header.Get]. So SpellHeaders belongs
 // outside of everything that reads response headers. Its response writer supports
-// [http.ResponseController], [http.Flusher] and [http.Hijacker]. A server whose response
-// writer has the method SpellFields(func(name string) string) changes the names itself.
+// [http.ResponseController], [http.Flusher] and [http.Hijacker].
+//
+// A server may change the names itself, which takes less time: its response writer then has
+// the method SpellFields, with a function as its argument that returns the form of a name.
 func SpellHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 {

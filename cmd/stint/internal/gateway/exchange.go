@@ -22,7 +22,7 @@ type exchangeKey struct{}
 // exchange is one request and its response while they pass through the gateway. It is the
 // context of the request, and its own value.
 type exchange struct {
-	context.Context // of the server
+	context.Context //nolint:containedctx // that of the server, which the exchange extends
 	*memory         // nil after the end
 
 	w     http.ResponseWriter

@@ -10,7 +10,7 @@ import (
 // Nothing waits for the end of most requests, so what waiting needs is made by the first
 // call of Done.
 type requestContext struct {
-	context.Context // of the connection
+	context.Context //nolint:containedctx // that of the connection, which this one extends
 
 	making sync.Mutex // held while awaited is set
 	ended  atomic.Bool
@@ -18,7 +18,8 @@ type requestContext struct {
 }
 
 type awaited struct {
-	context.Context
+	context.Context //nolint:containedctx // the one that something waits for
+
 	cancel context.CancelFunc
 }
 

@@ -62,8 +62,7 @@ var pool = sync.Pool{New: func() any {
 // newResponse returns the response to the request whose head was read last.
 func newResponse(c *conn) *response {
 	b, _ := pool.Get().(*buffers)
-	w := &response{buffers: b, conn: c, length: -1}
-	w.context.Context = c.ctx
+	w := &response{buffers: b, conn: c, context: requestContext{Context: c.ctx}, length: -1}
 	w.request = c.template.WithContext(&w.context)
 	c.head.fill(w.request)
 	b.body.Reset((*bodyWriter)(w))

@@ -236,7 +236,7 @@ func TestSlowHeadsAndIdleConnectionsEnd(t *testing.T) {
 // A handler decides how field names are written.
 func TestFieldNamesAreSpelled(t *testing.T) {
 	p := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.(interface { //nolint:forcetypeassert // the test is for this server
+		w.(interface {
 			SpellFields(spelling func(name string) string)
 		}).SpellFields(strings.ToUpper)
 		w.Header().Set("Etag", "x")
