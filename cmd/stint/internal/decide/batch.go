@@ -75,11 +75,17 @@ func (b *Batch) Check(a rule.Attributes, cost int64) error {
 	if b.rules == nil {
 		b.rules = b.decider.options.Rules()
 	}
-	a, err := b.rules.Read(a)
+	read, err := b.rules.Read(a)
 	if err != nil {
 		return err
 	}
-	plan := b.rules.RuleSet().Plan(a, cost)
+	rules := b.rules.Of(read)
+	if rules != b.rules { // a caller of the canary, whose rules may read other attributes
+		if read, err = rules.Read(a); err != nil {
+			return err
+		}
+	}
+	plan := rules.RuleSet().Plan(read, cost)
 	from, decided := len(b.groups), len(b.decisions)
 	b.groups = plan.AppendGroups(b.groups)
 	claims, parts := stint.Sizes(b.groups[from:])
@@ -340,6 +346,25 @@ func (b *Batch) answerTake(it *item) error {
 }
 
 func (b *Batch) answerCheck(it *item) error {
+	o := &b.outcome
+	plan := b.plans[it.at]
+	a, cost := plan.Request()
+	rules := b.rules.Of(a)
+	if err := b.settle(it, plan); err != nil {
+		rules.CountError()
+		return err
+	}
+	rules.Count(a, cost, o, b.span)
+	b.answer = Answer{Decision: &o.Decision, Unavailable: o.Unavailable(), Outcome: o}
+	if o.List != rule.ListNone || o.Binding < 0 {
+		b.combined = stint.Decision{Allowed: o.Allowed()}
+		b.answer.Decision = &b.combined
+	}
+	return nil
+}
+
+// settle writes the outcome of a check.
+func (b *Batch) settle(it *item, plan rule.Plan) error {
 	if b.err != nil && it.parts.from < it.parts.to {
 		return b.err
 	}
@@ -347,19 +372,7 @@ func (b *Batch) answerCheck(it *item) error {
 	if b.errs != nil {
 		errs = part(b.errs, it.parts)
 	}
-	o := &b.outcome
-	plan := b.plans[it.at]
-	if err := plan.Settle(part(b.decisions, it.decisions), errs, o); err != nil {
-		return err
-	}
-	a, cost := plan.Request()
-	b.rules.Count(a, cost, o, b.span)
-	b.answer = Answer{Decision: &o.Decision, Unavailable: o.Unavailable(), Outcome: o}
-	if o.List != rule.ListNone || o.Binding < 0 {
-		b.combined = stint.Decision{Allowed: o.Allowed()}
-		b.answer.Decision = &b.combined
-	}
-	return nil
+	return plan.Settle(part(b.decisions, it.decisions), errs, &b.outcome)
 }
 
 // maxKept bounds the items, claims and groups whose memory a batch keeps after End.

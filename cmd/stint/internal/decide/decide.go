@@ -45,6 +45,9 @@ type Options struct {
 
 // Rules is a rule set in force.
 type Rules interface {
+	// Of returns the rules that decide a request with these attributes: the receiver, unless
+	// the caller of the request belongs to a canary.
+	Of(a rule.Attributes) Rules
 	// RuleSet returns the rules.
 	RuleSet() *rule.Set
 	// Read returns the attributes of a check with those that its caller sends in another
@@ -52,6 +55,8 @@ type Rules interface {
 	Read(given rule.Attributes) (rule.Attributes, error)
 	// Count receives every outcome, with the attributes, the cost and the span of its request.
 	Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref)
+	// CountError is called for every valid check that has no outcome.
+	CountError()
 }
 
 // Report says what one call to the store decided. The outcomes of checks go to

@@ -43,6 +43,7 @@ type InForce struct {
 	// Header is the header fields of denials that the emergency has caused.
 	Header http.Header
 
+	file           rule.File // the rule of the emergency
 	rule           *rule.Rule
 	trusted, taken stint.Limit
 }
@@ -58,11 +59,12 @@ func Apply(s State, files []rule.File) (*InForce, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := rule.Parse(append(slices.Clone(files), s.file(limit))...)
+	f := &InForce{State: s, file: s.file(limit), Header: http.Header{HeaderName: {"until=" + s.Until.UTC().Format(time.RFC3339)}}}
+	set, err := f.Parse(files)
 	if err != nil {
-		return nil, fmt.Errorf("emergency: %w", err)
+		return nil, err
 	}
-	f := &InForce{State: s, Set: set, rule: set.Rule(Rule), Header: http.Header{HeaderName: {"until=" + s.Until.UTC().Format(time.RFC3339)}}}
+	f.Set, f.rule = set, set.Rule(Rule)
 	spec := f.rule.Effective(set)[0].Limits[0].Spec()
 	spec.Name = "key"
 	if f.trusted, err = spec.Compile(); err != nil {
@@ -71,6 +73,15 @@ func Apply(s State, files []rule.File) (*InForce, error) {
 	spec.FromCaller = true
 	f.taken, err = spec.Compile()
 	return f, err
+}
+
+// Parse returns the rules in the given files with the rule of the emergency.
+func (f *InForce) Parse(files []rule.File) (*rule.Set, error) {
+	set, err := rule.Parse(append(slices.Clone(files), f.file)...)
+	if err != nil {
+		return nil, fmt.Errorf("emergency: %w", err)
+	}
+	return set, nil
 }
 
 // file returns the rule of the emergency as a rule file. It has every field that a rule

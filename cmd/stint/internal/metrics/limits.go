@@ -74,23 +74,28 @@ func (m *Metrics) Rules(set *rule.Set) *SetCounters {
 	return c
 }
 
-// Forget removes the series of the rules and limits that the next set no longer has, so that
+// Forget removes the series of the rules and limits that the next sets no longer have, so that
 // the ids of old rules do not keep their series.
-func (m *Metrics) Forget(old, next *rule.Set) {
-	kept := map[[2]string]bool{}
-	for _, r := range next.Rules() {
-		for _, name := range limitNames(r, next) {
-			kept[[2]string{r.ID, name}] = true
+func (m *Metrics) Forget(old, next []*rule.Set) {
+	rules, limits := map[string]bool{}, map[[2]string]bool{}
+	for _, set := range next {
+		for _, r := range set.Rules() {
+			rules[r.ID] = true
+			for _, name := range limitNames(r, set) {
+				limits[[2]string{r.ID, name}] = true
+			}
 		}
 	}
-	for _, r := range old.Rules() {
-		gone := next.Rule(r.ID) == nil
-		if gone {
-			m.forgetRule(r.ID)
-		}
-		for _, name := range limitNames(r, old) {
-			if !kept[[2]string{r.ID, name}] && (gone || name != overrideLimits) {
-				m.limits.forget(r.ID, name)
+	for _, set := range old {
+		for _, r := range set.Rules() {
+			gone := !rules[r.ID]
+			if gone {
+				m.forgetRule(r.ID)
+			}
+			for _, name := range limitNames(r, set) {
+				if !limits[[2]string{r.ID, name}] && (gone || name != overrideLimits) {
+					m.limits.forget(r.ID, name)
+				}
 			}
 		}
 	}

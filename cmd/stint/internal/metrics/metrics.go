@@ -55,6 +55,7 @@ type Metrics struct {
 	rules     rulesMetrics
 	penalties *penalties
 	emergency emergencyGauges
+	canary    canaryMetrics
 
 	envoyHits *prometheus.CounterVec // labels: rule, kind; nil without CountEnvoyHits
 
@@ -83,6 +84,7 @@ func New(o Options) *Metrics {
 		emergency: newEmergencyGauges(),
 	}
 	m.requests, m.limits = newRequestCounters(m.registry), newLimitVectors(m.registry)
+	m.canary = newCanaryMetrics(m.registry)
 	m.rules.register(m.registry)
 	m.registry.MustRegister(m.decisions, m.newChecks(), m.emergency.on, m.emergency.end, newBuildInfo(),
 		m.penalties.began, m.penalties.denied, collector(func(s *scrape) { m.penalties.collect(s, time.Now()) }),

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,15 +66,17 @@ func New(inner stint.Store, o Observer, hot func(l stint.Limit, key string) bool
 	return &Store{inner: inner, observer: o, hot: hot}
 }
 
-// Use puts the penalties of a rule set in force. Punishments that have begun
-// continue. Use must not be called concurrently.
-func (s *Store) Use(set *rule.Set) {
-	now := &inForce{penalties: set.Penalties()}
-	now.byLimit = maps.Clone(now.penalties)
+// Use puts the penalties of a rule set in force, and those of a canary beside it.
+// Punishments that have begun continue. Use must not be called concurrently.
+func (s *Store) Use(sets ...*rule.Set) {
+	now := &inForce{penalties: make(map[stint.Limit]*rule.Penalty)}
 	byRule := make(map[string]*rule.Penalty)
-	for l, p := range now.penalties {
-		byRule[l.Rule()] = p
+	for _, set := range slices.Backward(sets) { // the first set decides about limits of the sets before
+		for l, p := range set.Penalties() {
+			now.penalties[l], byRule[l.Rule()] = p, p
+		}
 	}
+	now.byLimit = maps.Clone(now.penalties)
 	if before := s.inForce.Load(); before != nil {
 		for l := range before.penalties {
 			if p := byRule[l.Rule()]; p != nil {

@@ -149,6 +149,10 @@ const columns = `number, published, author, comment, hash`
 const (
 	sane        = `number BETWEEN 1 AND 9007199254740991` // ruleset.MaxNumber
 	saneColumns = `number, least(greatest(published, 'epoch'::timestamptz), '9999-01-01 00:00:00+00'::timestamptz), author, comment, hash`
+	// listedCanary is the canary of a version, as JSON without its files, or ''. The members
+	// of a version before its files are short, so only their part of the text is searched. A
+	// text within JSON cannot contain the pattern, because its quotation marks are escaped.
+	listedCanary = `coalesce(substring(left(version, 20000) from '"canary":(\{[^][]*),"files":\[') || '}', '')`
 )
 
 // History lists the newest versions.
@@ -156,12 +160,14 @@ func (s *Source) History(ctx context.Context, n int) (versions []ruleset.Version
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.pool.Query(ctx, `SELECT `+saneColumns+` FROM `+s.rules+` WHERE `+sane+` ORDER BY number DESC LIMIT $1`, n)
+	rows, err := s.pool.Query(ctx, `SELECT `+saneColumns+`, `+listedCanary+` FROM `+s.rules+` WHERE `+sane+` ORDER BY number DESC LIMIT $1`, n)
 	if err != nil {
 		return nil, s.explain(err)
 	}
 	versions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (v ruleset.Version, err error) {
-		err = row.Scan(&v.Number, &v.Time, &v.Author, &v.Comment, &v.Hash)
+		var canary string
+		err = row.Scan(&v.Number, &v.Time, &v.Author, &v.Comment, &v.Hash, &canary)
+		v.Canary = ruleset.DecodeCanary(canary)
 		return v, err
 	})
 	return versions, s.explain(err)

@@ -40,6 +40,7 @@ func TestPostgres(t *testing.T) {
 	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, s, "shared") })
 	ruletest.Fleet(t, open(t, s, "fleet"))
 	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, s, "emergency") })
+	ruletest.Canary(t, func(t *testing.T) ruletest.CanarySource { return open(t, s, "canary") })
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
 	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })

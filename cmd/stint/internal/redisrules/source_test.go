@@ -41,6 +41,7 @@ func suite(t *testing.T, o redisstore.Options) {
 	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, with("shared")) })
 	ruletest.Fleet(t, open(t, with("fleet")))
 	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, with("emergency")) })
+	ruletest.Canary(t, func(t *testing.T) ruletest.CanarySource { return open(t, with("canary")) })
 }
 
 func TestSingle(t *testing.T) {

@@ -160,7 +160,8 @@ func (m *Manager) checked(err error) {
 }
 
 // announce tells the other nodes which version this node runs: periodically,
-// and at once when the version changes.
+// and at once when the version changes. It also judges a canary, by what the
+// other nodes have announced.
 func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 	tick := time.NewTicker(AnnounceEvery)
 	defer tick.Stop()
@@ -169,6 +170,7 @@ func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 		if err := fleet.Announce(within, m.self()); err != nil {
 			m.Logger.Debug("rules: this node cannot announce itself", "error", err)
 		}
+		m.judgeCanary(within, fleet)
 		cancel()
 		select {
 		case <-ctx.Done():

@@ -37,6 +37,8 @@ type Options struct {
 	// OnCurrent is called after each check that left the newest version of the source in
 	// force. It is not called while that version is rejected.
 	OnCurrent func()
+	// OnCanaryEnd, if not nil, is called when this node has ended a canary.
+	OnCanaryEnd func(promoted bool, why CanaryReason)
 	// Logger receives all other messages. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -53,6 +55,7 @@ type Manager struct {
 	forced    atomic.Bool // set by Reload
 	renew     chan struct{}
 	following chan struct{}
+	unjudged  string // the last error of ending a canary; only the loop of announcements uses it
 
 	accepting sync.Mutex // held while a set is put in force
 	checks    struct {
@@ -219,11 +222,24 @@ func (m *Manager) accept(v Version, asked bool) error {
 // setOf returns the rules of a version, if they are valid and this node can apply them.
 func (m *Manager) setOf(v *Version) (*rule.Set, error) {
 	set, err := v.Set()
-	if err != nil || m.Check == nil {
-		return set, err
+	if err != nil {
+		return nil, err
 	}
-	if err := m.Check(set); err != nil {
-		return nil, &InvalidError{Number: v.Number, Err: err}
+	sets := []*rule.Set{set}
+	if v.Canary != nil {
+		trial, _, err := v.Trial()
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, trial)
+	}
+	for _, one := range sets {
+		if m.Check == nil {
+			break
+		}
+		if err := m.Check(one); err != nil {
+			return nil, &InvalidError{Number: v.Number, Err: err}
+		}
 	}
 	return set, nil
 }

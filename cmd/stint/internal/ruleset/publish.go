@@ -21,6 +21,12 @@ type Change struct {
 	Author, Comment string      // at most 200 and 2000 bytes
 	After           uint64      // the version that the change is based on
 	Anyway          bool        // publish even if After is not the newest version
+
+	// Canary tries the files on a share of the callers, beside the version After. Nil
+	// publishes them for all.
+	Canary *CanaryOptions
+
+	endsCanary bool // After is a version with a canary, which this version ends
 }
 
 const (
@@ -38,6 +44,7 @@ const publishTime = 10 * time.Second
 //
 // The error is [rule.Problems] in an [*InvalidError] when the rules have
 // mistakes, [*ConflictError] when c.After is no longer the newest version, and
+// [*CanaryError] while a canary is on, [ErrNoCanary] when the source cannot carry one, and
 // [ErrReadOnly] when the source accepts no versions. Any other error is a
 // failure of the source. Whether the version was published is then unknown; the
 // history tells.
@@ -45,6 +52,9 @@ func (m *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
 	v, err := c.version()
+	if err == nil && c.Canary != nil {
+		v, err = m.canary(ctx, v, &c)
+	}
 	if err == nil {
 		_, err = m.setOf(&v)
 	}
@@ -67,7 +77,8 @@ func (m *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 // version is unusable, base is the version that this node runs, so that a
 // change of one rule does not lose the other rules. If another node runs a
 // higher version than both, the error is [*BehindError], and the returned
-// versions may be used only to publish another whole set.
+// versions may be used only to publish another whole set. While a canary is on,
+// the error is [*CanaryError].
 func (m *Manager) Base(ctx context.Context) (base, newest Version, err error) {
 	announced := m.announced(ctx)    // before History: a version that a node runs is already in the source
 	listed, err := m.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
@@ -80,6 +91,9 @@ func (m *Manager) Base(ctx context.Context) (base, newest Version, err error) {
 	}
 	if ahead := furthest(announced, max(base.Number, newest.Number)); ahead.Version > max(base.Number, newest.Number) {
 		return base, newest, &BehindError{ahead}
+	}
+	if newest.Canary != nil {
+		return base, newest, &CanaryError{newest.Number}
 	}
 	if newest.Number <= base.Number {
 		return base, newest, nil
@@ -98,6 +112,9 @@ func (m *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 	after := c.After
 	_, now := m.Current()
 	v.Repaired = now.Repaired
+	if now.Canary != nil && now.Number == after && !c.Anyway && !c.endsCanary {
+		return Version{}, &CanaryError{now.Number}
+	}
 	for range attempts {
 		if c.Anyway {
 			listed, err := m.Source.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
@@ -107,6 +124,9 @@ func (m *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 			after = 0
 			if len(listed) > 0 {
 				after = listed[0].Number
+				if listed[0].Canary != nil {
+					return Version{}, &CanaryError{after}
+				}
 			}
 		}
 		v.Number = m.above(ctx, after) + 1

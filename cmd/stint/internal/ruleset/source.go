@@ -80,6 +80,8 @@ type Node struct {
 	Program string    `json:"program,omitempty"` // version of Stint; empty: an older one
 	// Emergency is the revision of the emergency that the node obeys; empty: none.
 	Emergency string `json:"emergency,omitempty"`
+	// Canary is what the node has counted of the canary that it runs; nil: it runs none.
+	Canary *CanaryCounts `json:"canary,omitempty"`
 }
 
 // EncodeNode returns the stored form of a node.

@@ -26,6 +26,9 @@ type Version struct {
 	// see [Repair]. Later versions keep the flag.
 	Repaired bool
 
+	// Canary is the trial of other rules that the version is for; nil: it has none.
+	Canary *Canary
+
 	set *rule.Set // the parsed Files, if available
 }
 
@@ -63,6 +66,11 @@ func (v *Version) Set() (*rule.Set, error) {
 // listed returns the version without its files, as in a history.
 func (v Version) listed() Version {
 	v.Files, v.set = nil, nil
+	if v.Canary != nil {
+		c := *v.Canary
+		c.Files = nil
+		v.Canary = &c
+	}
 	return v
 }
 
@@ -87,7 +95,21 @@ type record struct {
 
 	Repaired bool `json:"repaired,omitempty"`
 
+	Canary *canaryRecord `json:"canary,omitempty"` // before the files: pgrules finds it there
+
 	Files []recordFile `json:"files,omitempty"`
+}
+
+// canaryRecord is the stored form of a canary.
+type canaryRecord struct {
+	Control    uint64        `json:"control"`
+	Share      float64       `json:"share"`
+	By         string        `json:"by"`
+	Seed       string        `json:"seed"`
+	Soak       time.Duration `json:"soak_ns,omitempty"`
+	AbortAbove float64       `json:"abort_above"`
+	Hash       string        `json:"hash"`
+	Files      []recordFile  `json:"files,omitempty"`
 }
 
 // recordFile is a file as text, or as bytes if it is not valid UTF-8.
@@ -101,14 +123,22 @@ type recordFile struct {
 // version has none.
 func Encode(v Version) ([]byte, error) {
 	r := record{Number: v.Number, Time: v.Time.UTC(), Author: v.Author, Comment: v.Comment, Hash: v.Hash, Repaired: v.Repaired}
-	for _, f := range v.Files {
+	r.Files = recordFiles(v.Files)
+	if c := v.Canary; c != nil {
+		r.Canary = &canaryRecord{c.Control, c.Share, c.By, c.Seed, c.Soak, c.AbortAbove, c.Hash, recordFiles(c.Files)}
+	}
+	return json.Marshal(r)
+}
+
+func recordFiles(files []rule.File) (list []recordFile) {
+	for _, f := range files {
 		one := recordFile{Name: f.Name, Text: string(f.Data)}
 		if !utf8.Valid(f.Data) {
 			one.Text, one.Bytes = "", f.Data
 		}
-		r.Files = append(r.Files, one)
+		list = append(list, one)
 	}
-	return json.Marshal(r)
+	return list
 }
 
 // EncodeListed returns the stored form of a version without its files.
@@ -122,17 +152,47 @@ func Decode(data []byte) (Version, error) {
 		return Version{}, fmt.Errorf("a version of the rules %w: %w", ErrDamaged, err)
 	}
 	v := Version{Number: r.Number, Time: r.Time, Author: r.Author, Comment: r.Comment, Hash: r.Hash, Repaired: r.Repaired}
-	for _, f := range r.Files {
+	v.Files = filesOf(r.Files)
+	if v.Files != nil && HashOf(v.Files) != v.Hash {
+		return Version{}, fmt.Errorf("version %d of the rules %w: its files do not match its hash", v.Number, ErrDamaged)
+	}
+	if r.Canary != nil {
+		v.Canary = r.Canary.canary()
+		if v.Canary == nil || v.Files != nil && (v.Canary.Files == nil || HashOf(v.Canary.Files) != v.Canary.Hash) {
+			return Version{}, fmt.Errorf("version %d of the rules %w: its canary is not valid, or the files do not match their hash", v.Number, ErrDamaged)
+		}
+	}
+	return v, nil
+}
+
+// DecodeCanary parses the canary in the stored form of a version. It returns nil for a text that
+// is none.
+func DecodeCanary(text string) *Canary {
+	var r canaryRecord
+	if text == "" || json.Unmarshal([]byte(text), &r) != nil {
+		return nil
+	}
+	return r.canary()
+}
+
+// canary returns the canary of a record, or nil if its numbers are out of range.
+func (r *canaryRecord) canary() *Canary {
+	o := CanaryOptions{r.Share, r.Soak, r.AbortAbove}
+	if o.Validate() != nil {
+		return nil
+	}
+	return &Canary{r.Control, r.Share, r.By, r.Seed, r.Soak, r.AbortAbove, r.Hash, filesOf(r.Files)}
+}
+
+func filesOf(list []recordFile) (files []rule.File) {
+	for _, f := range list {
 		data := f.Bytes
 		if data == nil {
 			data = []byte(f.Text)
 		}
-		v.Files = append(v.Files, rule.File{Name: f.Name, Data: data})
+		files = append(files, rule.File{Name: f.Name, Data: data})
 	}
-	if v.Files != nil && HashOf(v.Files) != v.Hash {
-		return Version{}, fmt.Errorf("version %d of the rules %w: its files do not match its hash", v.Number, ErrDamaged)
-	}
-	return v, nil
+	return files
 }
 
 // DecodeNumbered is Decode for the version with a known number. A record with

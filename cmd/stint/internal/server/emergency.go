@@ -42,8 +42,9 @@ func (r *rules) useEmergency(s *emergency.State) error {
 
 // install puts a version in force.
 func (r *rules) install(v *version) {
-	r.penalties.Use(v.set)
+	r.penalties.Use(v.sets()...)
 	r.current.Store(v)
+	r.metrics.CanaryInForce(v.canaryShare())
 	if v.emergency == nil {
 		r.metrics.EmergencyOff()
 	} else {
@@ -57,7 +58,7 @@ func (r *rules) withEmergencyLocked() (*version, error) {
 	if r.emergency == nil {
 		return r.base, nil
 	}
-	f, err := emergency.Apply(*r.emergency, r.files)
+	f, err := emergency.Apply(*r.emergency, r.from.Files)
 	if err != nil {
 		return r.base, err
 	}
@@ -66,6 +67,7 @@ func (r *rules) withEmergencyLocked() (*version, error) {
 		return r.base, err
 	}
 	f.Set, v.emergency, v.warned = v.set, f, r.base.warned
+	r.joinCanary(v)
 	return v, nil
 }
 

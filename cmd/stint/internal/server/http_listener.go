@@ -207,10 +207,15 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 	started := time.Now()
 	v := d.rules.current.Load()
 	d.rules.warnRequests(v)
+	if v.canary != nil {
+		r.SetAPIKey(v.identity.APIKey)
+		v = v.canary.of(v, r)
+	}
 	answer, err := v.surfaces[d.surface].decider.Decide(ctx, r)
 	markEmergency(v.emergency, &answer)
 	d.rules.metrics.ObserveCheck(d.surface, time.Since(started), spanOf(ctx, r.Header).TraceID())
 	if err != nil {
+		v.surfaces[d.surface].CountError()
 		d.rules.metrics.RequestEnded(d.surface, decide.EndingOfError(err), 1)
 	}
 	return answer, err

@@ -54,9 +54,11 @@ type rules struct {
 	identity     httplimit.Identity
 	checks       bool // there are callers who send attributes
 
+	canaries canaryCounts // of the newest canary
+
 	changing  sync.Mutex       // held while current is replaced
 	base      *version         // guarded by changing; the rules in force, without an emergency
-	files     []rule.File      // guarded by changing; those of base
+	from      ruleset.Version  // guarded by changing; that of base
 	emergency *emergency.State // guarded by changing; nil: there is no emergency
 }
 
@@ -75,6 +77,8 @@ type version struct {
 	warned   *sync.Once         // of warnRequests
 
 	emergency *emergency.InForce // nil: there is no emergency
+	canary    *canary            // nil: there is none, or the version is that of its callers
+	counts    *sideCounts        // nil: there is no canary
 
 	surfaces [metrics.Surfaces]surfaceRules
 }
@@ -97,6 +101,9 @@ func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return 
 // Count implements [decide.Rules]. It counts an outcome, adds it to the sample, logs it, and
 // keeps a denial.
 func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref) {
+	if v.counts != nil {
+		v.counts.add(cost, o)
+	}
 	v.metrics.CheckDecided(v.surface, o)
 	v.metrics.CountOutcome(o, v.counters)
 	if v.sample != nil {
@@ -125,7 +132,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 		r.sample.KeepPathEncoding = config.PathEncoding == rule.PathKeep
 		r.sample.HashKey = config.KeyHash.Hash
 	}
-	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, OnCurrent: m.RulesCurrent, Logger: r.log}
+	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, OnCurrent: m.RulesCurrent, OnCanaryEnd: m.CanaryEnded, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
 		r.state = openStateFolder(config.StateDir, config.RuleSource.String(), r.log)
@@ -140,6 +147,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 	}
 	r.manager = ruleset.NewManager(o)
 	m.ReadRules(func() *metrics.SetCounters { return r.current.Load().counters })
+	m.ReadCanary(r.announced)
 	r.switched = r.newSwitch(o.Source, r.state.path)
 	m.ReadStale(r.manager.Stale)
 	if err := r.manager.Load(context.Background()); err != nil {
@@ -187,15 +195,16 @@ func (r *rules) trial(set *rule.Set) (warnings rule.Problems, err error) {
 
 // onSet puts a rule set in force. Requests that are being decided keep the previous one.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
-	v, err := r.newVersion(set)
+	r.changing.Lock()
+	v, err := r.newBase(set, from)
 	if err != nil {
+		r.changing.Unlock()
 		r.onError(err)
 		return
 	}
 	set = v.set
-	r.changing.Lock()
-	old := r.base
-	r.base, r.files = v, from.Files
+	old, before := r.base, r.from
+	r.base, r.from = v, from
 	current, err := r.withEmergencyLocked()
 	if err != nil {
 		r.log.Error("emergency: it is not in force with these rules", errorAttr(err))
@@ -203,9 +212,10 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	r.install(current)
 	r.changing.Unlock()
 	if old != nil {
-		r.metrics.Forget(old.set, set)
+		r.metrics.Forget(old.sets(), v.sets())
 	}
 	r.metrics.RulesInForce(from.Number, from.Hash)
+	r.logCanary(before, from)
 	r.warn(v)
 	if r.gateway {
 		r.warnRequests(v)
@@ -357,6 +367,7 @@ func (s *Server) node() ruleset.Node {
 	}
 	n.ID = cmp.Or(n.ID, n.Address)
 	n.Emergency = s.rules.switched.Status().Revision
+	n.Canary = s.rules.announced()
 	return n
 }
 
