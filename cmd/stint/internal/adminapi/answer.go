@@ -74,6 +74,9 @@ func asError(err error) *apiError {
 	if failed, ok := errors.AsType[*stint.Error](err); ok {
 		return fromStore(failed)
 	}
+	if invalid, ok := errors.AsType[*ruleset.InvalidError](err); ok {
+		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_RULES", Message: invalid.Err.Error()}
+	}
 	if errors.Is(err, ruleedit.ErrNotEditable) {
 		return &apiError{Status: http.StatusConflict, Code: "NOT_EDITABLE", Message: err.Error()}
 	}
@@ -95,7 +98,15 @@ const codeSource = "SOURCE_UNAVAILABLE"
 func fromSource(err error) *apiError {
 	conflict, isConflict := errors.AsType[*ruleset.ConflictError](err)
 	behind, isBehind := errors.AsType[*ruleset.BehindError](err)
+	canary, isCanary := errors.AsType[*ruleset.CanaryError](err)
+	gone, isGone := errors.AsType[*ruleset.CanaryGoneError](err)
 	switch {
+	case isCanary:
+		return &apiError{Status: http.StatusConflict, Code: "CANARY", Message: canary.Error(), Version: canary.Number}
+	case isGone:
+		return &apiError{Status: http.StatusConflict, Code: "NO_CANARY", Message: gone.Error(), Version: gone.Newest.Number}
+	case errors.Is(err, ruleset.ErrNoCanary):
+		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: err.Error()}
 	case isBehind:
 		return &apiError{Status: http.StatusConflict, Code: "BEHIND", Message: behind.Error(), Version: behind.Ahead.Version}
 	case isConflict:

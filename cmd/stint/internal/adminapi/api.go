@@ -28,6 +28,12 @@ type Rules interface {
 	// Publish returns once the version is in force on this node.
 	Publish(ctx context.Context, c ruleset.Change) (ruleset.Version, error)
 	Nodes(ctx context.Context) ([]ruleset.Node, error)
+	// CheckCanary returns why the source of the rules cannot carry a canary.
+	CheckCanary() error
+	CanaryStatus(ctx context.Context) (ruleset.CanaryStatus, error)
+	EndCanary(ctx context.Context, e ruleset.CanaryEnd) (ruleset.Version, error)
+	// CanaryEnded reports a canary that an operator has ended.
+	CanaryEnded(promoted bool, why ruleset.CanaryReason)
 }
 
 // Config configures an [API]. Rules and Store are required.
@@ -131,6 +137,9 @@ func (a *API) endpoints() []endpoint {
 		{"GET /v1/emergency", Viewer, a.emergencyStatus},
 		{"PUT /v1/emergency", Operator, a.putEmergency},
 		{"DELETE /v1/emergency", Operator, a.deleteEmergency},
+		{"GET /v1/canary", Viewer, a.canaryStatus},
+		{"POST /v1/canary/promote", Admin, a.promoteCanary},
+		{"POST /v1/canary/abort", Operator, a.abortCanary},
 		{"GET /v1/top", Viewer, a.top},
 		{"GET /v1/denied", Viewer, a.denied},
 		{"POST /v1/why", Viewer, a.why},

@@ -39,6 +39,8 @@ type outcome struct {
 	Impact *impact.Result `json:"impact,omitempty"`
 	// Penalties is the number of penalties that were ended.
 	Penalties int `json:"penalties,omitempty"`
+	// Canary is how the change is tried; nil: it is for all callers.
+	Canary *canaryPlan `json:"canary,omitempty"`
 }
 
 // attempts bounds how often an unconditional change is repeated after somebody
@@ -56,6 +58,9 @@ func (a *API) change(r *request, e edit) (any, error) {
 	o, err := r.options()
 	o.comment = cmp.Or(o.comment, e.why)
 	o.force = o.force || e.whole && slices.Contains([]string{impactReport, impactOff}, o.impact)
+	if err == nil && o.canary != nil {
+		e.what, err = fmt.Sprintf("%s as a canary for %g %% of the callers", e.what, 100*o.canary.Share), a.checkCanary(&e)
+	}
 	if err != nil {
 		a.audited(r, e.what, &o, nil, err)
 		return nil, err
@@ -102,20 +107,31 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 		return nil, err
 	}
 	is := contentsOf(files)
+	all, plan := set, (*canaryPlan)(nil)
+	if o.canary != nil {
+		if set, plan, err = planCanary(base, files, all, o.canary); err != nil {
+			return nil, err
+		}
+	}
 	d := a.compareRead(base, ruleset.Version{Number: base.Number, Files: files}, was, is, set)
 	changed := d.Changed || base.Number == 0 || base.Number != newest.Number || base.Hash != newest.Hash
-	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: warnings, Diff: d}
+	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: warnings, Diff: d, Canary: plan}
+	if plan != nil {
+		if err := plan.triesSomething(d, was, is); err != nil {
+			return nil, err
+		}
+	}
 	if !changed {
 		return out, sendTag(r, e, was)
 	}
-	if out.Impact, err = a.impact(r, e, o, set); err != nil {
+	if out.Impact, err = a.impact(r, e, o, all); err != nil {
 		return nil, err
 	}
 	if o.dryRun {
 		out.Hash = ruleset.HashOf(files)
 		return out, nil
 	}
-	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Set: set, Author: r.who.name, Comment: o.comment, After: newest.Number})
+	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Set: all, Author: r.who.name, Comment: o.comment, After: newest.Number, Canary: o.canary})
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +241,7 @@ func (a *API) seen(ctx context.Context, e *edit, o *options) (ruleset.Version, b
 		if err != nil {
 			continue
 		}
+		whole = whole.Tried()
 		if tag, err := e.tag(contentsOf(whole.Files)); err == nil && o.matches(tag) {
 			return whole, true
 		}

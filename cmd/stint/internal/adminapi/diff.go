@@ -113,7 +113,7 @@ func lineDiff(oldName, newName, before, after string) string {
 }
 
 // diff answers GET /rules/diff?from=1&to=2. By default, to is the version in
-// force.
+// force. A version with a canary is compared by the rules that it tries.
 func (a *API) diff(r *request) (any, error) {
 	_, now := a.Rules.Current()
 	to, err := r.number("to", now.Number, 0, ruleset.MaxNumber)
@@ -139,7 +139,7 @@ func (a *API) diff(r *request) (any, error) {
 		return nil, err
 	}
 	defer a.reading.end()
-	d := a.compare(older, newer)
+	d := a.compare(older.Tried(), newer.Tried())
 	if r.wantsYAML() {
 		return plainText{"text/plain; charset=utf-8", []byte(d.Text)}, nil
 	}

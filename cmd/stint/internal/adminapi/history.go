@@ -31,7 +31,8 @@ func (a *API) history(r *request) (any, error) {
 	return body, nil
 }
 
-// version answers GET /rules/versions/{version}. Version 0 is the built-in rules.
+// version answers GET /rules/versions/{version}. Version 0 is the built-in rules. A version with
+// a canary is shown with the rules that it tries.
 func (a *API) version(r *request) (any, error) {
 	n, err := strconv.ParseUint(r.PathValue("version"), 10, 64)
 	if err != nil {
@@ -41,7 +42,7 @@ func (a *API) version(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return showVersion(r, v)
+	return showVersion(r, v.Tried())
 }
 
 // rollback answers POST /rules/rollback {"version":3}. It publishes an old set as
@@ -58,6 +59,7 @@ func (a *API) rollback(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	old = old.Tried()
 	return a.change(r, edit{what: fmt.Sprintf("roll back to version %d", old.Number), whole: true, tag: setTag, make: func([]rule.File) ([]rule.File, *rule.Set, error) {
 		set, err := rule.Parse(old.Files...)
 		return old.Files, set, err

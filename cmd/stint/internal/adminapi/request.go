@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 )
 
 // maxBody is the largest body of a request, in bytes: enough for a set of 10,000
@@ -72,6 +74,8 @@ type options struct {
 	match   []string // the tags of If-Match; nil: unconditional
 	none    []string // the tags of If-None-Match
 	impact  string   // one of the constants; empty: the default of the kind of change
+
+	canary *ruleset.CanaryOptions // nil: the change is for all callers
 }
 
 // The ways to handle a change that denies too much.
@@ -97,6 +101,9 @@ func (r *request) options() (o options, err error) {
 	o.impact = r.URL.Query().Get("impact")
 	if !slices.Contains([]string{"", impactRefuse, impactReport, impactOff}, o.impact) {
 		return o, badRequest("impact: %.40q is not known (use refuse, report or off)", o.impact)
+	}
+	if o.canary, err = r.canary(); err != nil {
+		return o, err
 	}
 	o.match, o.none = tags(r.Header.Values("If-Match")), tags(r.Header.Values("If-None-Match"))
 	return o, nil

@@ -18,7 +18,7 @@ func TestEveryEndpointHasItsRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admins := []string{"PUT /rules", "POST /rules/rollback"}
+	admins := []string{"PUT /rules", "POST /rules/rollback", "POST /v1/canary/promote"}
 	looks := []string{"POST /rules/validate", "POST /v1/peek", "POST /v1/why"}
 	fill := strings.NewReplacer("{id}", "orders", "{tier}", "free", "{list}", "deny", "{match...}", "x", "{key...}", "k", "{version}", "1")
 	for _, e := range f.endpoints() {

@@ -32,12 +32,17 @@ type versionBody struct {
 	Time    *time.Time `json:"time,omitempty"` // absent for the built-in rules
 	Author  string     `json:"author,omitempty"`
 	Comment string     `json:"comment,omitempty"`
+	// Canary is the trial of other rules that the version is for.
+	Canary *canaryOptions `json:"canary,omitempty"`
 }
 
 func versionOf(v ruleset.Version) versionBody {
 	b := versionBody{Version: v.Number, Hash: v.Hash, Author: v.Author, Comment: v.Comment}
 	if !v.Time.IsZero() {
 		b.Time = &v.Time
+	}
+	if v.Canary != nil {
+		b.Canary = optionsOf(v.Canary)
 	}
 	return b
 }

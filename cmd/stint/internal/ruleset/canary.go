@@ -129,10 +129,18 @@ func NewCanary(control, next Version, o CanaryOptions) (Version, error) {
 	return v, nil
 }
 
+// CheckCanary returns [ErrNoCanary] if the source cannot carry a canary.
+func (m *Manager) CheckCanary() error {
+	if _, shared := m.Source.(Fleet); !shared {
+		return ErrNoCanary
+	}
+	return nil
+}
+
 // canary turns the version of a change into one that tries it beside the newest version.
 func (m *Manager) canary(ctx context.Context, v Version, c *Change) (Version, error) {
-	if _, shared := m.Source.(Fleet); !shared {
-		return Version{}, ErrNoCanary
+	if err := m.CheckCanary(); err != nil {
+		return Version{}, err
 	}
 	control, err := m.Get(ctx, c.After)
 	if err != nil {
@@ -174,7 +182,7 @@ func (m *Manager) EndCanary(ctx context.Context, e CanaryEnd) (Version, error) {
 
 // newestListed returns the newest version without its files; number 0: there is none.
 func (m *Manager) newestListed(ctx context.Context) (Version, error) {
-	if _, shared := m.Source.(Fleet); !shared {
+	if m.CheckCanary() != nil {
 		_, now := m.Current()
 		return now.listed(), nil
 	}

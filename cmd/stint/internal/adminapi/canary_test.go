@@ -1,0 +1,177 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// sharedSource is a source whose nodes announce what the test says.
+type sharedSource struct {
+	ruleset.Memory
+
+	nodes []ruleset.Node
+}
+
+func (*sharedSource) Announce(context.Context, ruleset.Node) error    { return nil }
+func (s *sharedSource) Nodes(context.Context) ([]ruleset.Node, error) { return s.nodes, nil }
+
+const canaryShop = `tiers:
+  free: {limit: 2, window: 60}
+rules:
+  - {id: orders, by: [api_key], limit: 10, window: 60}
+  - {id: paths, by: [path], limit: 100, window: 60}
+`
+
+func newCanaryFixture(t *testing.T) (*fixture, *sharedSource) {
+	t.Helper()
+	source := &sharedSource{}
+	f := &fixture{t: t, logs: &bytes.Buffer{}, time: start, store: stint.NewMemory(stint.MemoryOptions{})}
+	f.keeper = ruleset.NewManager(ruleset.Options{Source: source, OnSet: func(*rule.Set, ruleset.Version) {}})
+	if err := f.keeper.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.API = New(Config{Rules: f.keeper, Store: f.store, Logger: slog.New(slog.NewTextHandler(f.logs, nil))})
+	f.want(200, "PUT", "/rules", canaryShop)
+	return f, source
+}
+
+func replaced(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(canaryShop) }
+
+func TestACanaryIsPublishedShownAndPromoted(t *testing.T) {
+	f, source := newCanaryFixture(t)
+	if got := f.want(200, "GET", "/v1/canary", ""); got.at(t, "on") != false {
+		t.Error(got.body)
+	}
+	next := replaced("limit: 10,", "limit: 5,", "limit: 100,", "limit: 50,")
+	const query = "?canary=5%25&soak=10m&abort_above=2%25"
+	dry := f.want(200, "PUT", "/rules"+query+"&dry_run=true", next)
+	if dry.at(t, "canary.rules_kept").([]any)[0] != "paths" || len(dry.at(t, "canary.rules_kept").([]any)) != 1 || dry.at(t, "version") != 1.0 {
+		t.Error(dry.body)
+	}
+	got := f.want(200, "PUT", "/rules"+query, next, "X-Stint-Comment", "smaller", "X-Stint-Author", "vera")
+	if got.at(t, "version") != 2.0 || got.at(t, "canary.share") != 0.05 || got.at(t, "canary.soak") != "10m0s" || got.at(t, "canary.abort_above") != 0.02 || got.at(t, "canary.by") != "api_key" {
+		t.Error(got.body)
+	}
+	limits, kept := got.at(t, "diff.limits").([]any), got.at(t, "canary.kept_limits").([]any)
+	if len(limits) != 1 || limits[0].(map[string]any)["rule"] != "orders" || len(kept) != 1 || kept[0].(map[string]any)["is"] != "50/m" || kept[0].(map[string]any)["was"] != "100/m" {
+		t.Errorf("%v, %v", limits, kept)
+	}
+	f.wantText("limit: 10,", true) // the callers that are not in the canary
+	if text := f.want(200, "GET", "/rules/versions/2", "", "Accept", "text/yaml").body; text != next {
+		t.Error(text)
+	}
+	if d := f.want(200, "GET", "/rules/diff?from=1&to=2", ""); d.at(t, "rules.changed") == nil {
+		t.Error(d.body)
+	}
+	counts := func(requests, denied uint64) ruleset.Counts {
+		return ruleset.Counts{Requests: requests, Denied: denied}
+	}
+	source.nodes = []ruleset.Node{
+		{ID: "a", Version: 2, Canary: &ruleset.CanaryCounts{Version: 2, Control: counts(100, 1), Canary: counts(10, 2)}},
+		{ID: "b", Version: 2, Canary: &ruleset.CanaryCounts{Version: 2, Control: counts(200, 2), Canary: counts(20, 4)}},
+		{ID: "late", Version: 1, Canary: &ruleset.CanaryCounts{Version: 1, Control: counts(7, 7)}},
+	}
+	got = f.want(200, "GET", "/v1/canary", "")
+	if got.at(t, "version") != 2.0 || got.at(t, "requests.control.requests") != 300.0 || got.at(t, "requests.canary.denied") != 6.0 || got.at(t, "nodes") != 2.0 || got.at(t, "rules_kept").([]any)[0] != "paths" || got.at(t, "comment") != "smaller" {
+		t.Error(got.body)
+	}
+	got = f.want(200, "GET", "/rules/history", "")
+	if v := got.at(t, "versions").([]any)[0].(map[string]any); v["canary"].(map[string]any)["control"] != 1.0 {
+		t.Error(got.body)
+	}
+	got = f.want(200, "POST", "/v1/canary/promote?version=2", "", "X-Stint-Comment", "looks well")
+	if got.at(t, "version") != 3.0 || len(got.at(t, "diff.limits").([]any)) != 2 {
+		t.Error(got.body)
+	}
+	f.wantText("limit: 5,", true)
+	got = f.want(200, "GET", "/rules/history?n=1", "")
+	if v := got.at(t, "versions").([]any)[0].(map[string]any); v["comment"] != "canary 2 promoted: looks well" || v["canary"] != nil {
+		t.Error(got.body)
+	}
+	got = f.want(200, "GET", "/audit", "")
+	for i, want := range []string{"canary 2 promoted", "put set as a canary for 5 % of the callers"} {
+		if e := got.at(t, "entries").([]any)[i].(map[string]any); e["what"] != want || e["result"] != "done" {
+			t.Errorf("%v, want %s", e, want)
+		}
+	}
+}
+
+func TestNothingElseIsPublishedDuringACanary(t *testing.T) {
+	f, _ := newCanaryFixture(t)
+	next := replaced("limit: 10,", "limit: 5,")
+	f.want(200, "PUT", "/rules?canary=0.05", next)
+	for _, c := range [][3]string{
+		{"PUT", "/rules", "rules: []"}, {"PUT", "/rules?force=true", "rules: []"}, {"PUT", "/rules?canary=10%25", next},
+		{"PUT", "/rules/orders", `{"limit":"1/m"}`}, {"DELETE", "/rules/orders", ""}, {"PUT", "/rules/tier/free", `{"limit":1}`},
+		{"POST", "/rules/rollback", `{"version":1}`}, {"POST", "/v1/ban", `{"key":"k","for":"1h"}`}, {"PUT", "/rules/orders/override/k", `{"limit":1}`},
+	} {
+		got := f.want(409, c[0], c[1], c[2])
+		if got.at(t, "error.code") != "CANARY" || got.at(t, "error.version") != 2.0 || !strings.Contains(got.at(t, "error.message").(string), "version 2 is a canary") {
+			t.Errorf("%s %s: %s", c[0], c[1], got.body)
+		}
+	}
+	if got := f.want(409, "POST", "/v1/canary/promote?version=1", ""); got.at(t, "error.code") != "NO_CANARY" {
+		t.Error(got.body)
+	}
+	got := f.want(200, "POST", "/v1/canary/abort", "")
+	if got.at(t, "version") != 3.0 || got.at(t, "diff.limits").([]any)[0].(map[string]any)["was"] != "5/m" {
+		t.Error(got.body)
+	}
+	f.wantText("limit: 10,", true)
+	for _, path := range []string{"/v1/canary/abort", "/v1/canary/promote"} { // the slower of two operators
+		if got := f.want(409, "POST", path, ""); got.at(t, "error.code") != "NO_CANARY" {
+			t.Error(got.body)
+		}
+	}
+	f.want(200, "PUT", "/rules", next)
+	// A version with a canary stands for the rules that it tries.
+	f.want(200, "PUT", "/rules", canaryShop)
+	f.want(200, "POST", "/rules/rollback", `{"version":2}`)
+	f.wantText("limit: 5,", true)
+}
+
+func TestCanariesThatAreRefused(t *testing.T) {
+	f, _ := newCanaryFixture(t)
+	next := replaced("limit: 10,", "limit: 5,")
+	for _, c := range []struct {
+		status             int
+		query, rules, want string
+	}{
+		{400, "canary=0", next, "canary: 0 is not a share"},
+		{400, "canary=100%25", next, "canary: 1 is not a share"},
+		{400, "canary=many", next, `canary: \"many\" is not a share (write it as 5% or 0.05)`},
+		{400, "canary=NaN", next, "is not a share"},
+		{400, "canary=5%25&soak=soon", next, `soak: \"soon\" is not a duration`},
+		{400, "canary=5%25&soak=1ms", next, "soak: 1ms is out of range"},
+		{400, "canary=5%25&abort_above=2", next, "abort_above: "},
+		{400, "soak=10m", next, "soak and abort_above: are for a canary"},
+		{400, "canary=5%25", "rules: [{id: a, limt: 1}]", "limt"},
+		{400, "canary=5%25", "ipv6_prefix: 48\n" + next, "ipv6_prefix: a canary cannot change it"},
+		{400, "canary=5%25", "identity: [header:X-Key]\n" + next, "identity: a canary cannot change it"},
+		{409, "canary=5%25", replaced("limit: 100,", "limit: 50,"), "it changes only limits whose counts all callers share (paths)"},
+		{409, "canary=5%25", "# a comment\n" + canaryShop, "it changes nothing but comments"},
+	} {
+		got := f.want(c.status, "PUT", "/rules?"+c.query, c.rules)
+		if !strings.Contains(got.body, c.want) {
+			t.Errorf("%s: %s, want %s", c.query, got.body, c.want)
+		}
+	}
+	f.want(400, "PUT", "/rules/orders?canary=5%25", `{"limit":"1/m"}`)
+	f.want(400, "POST", "/v1/canary/abort?dry_run=true", "")
+	if got := f.want(200, "GET", "/rules/history", ""); len(got.at(t, "versions").([]any)) != 1 {
+		t.Error(got.body)
+	}
+	alone := newFixture(t, canaryShop)
+	for _, query := range []string{"?canary=5%25", "?canary=5%25&dry_run=true"} {
+		if got := alone.want(400, "PUT", "/rules"+query, next); !strings.Contains(got.body, "these rules are not in Redis or PostgreSQL") {
+			t.Error(got.body)
+		}
+	}
+}
