@@ -312,6 +312,7 @@ func TestRolesLimitCommands(t *testing.T) {
 func TestEveryCommandShowsAnExample(t *testing.T) {
 	for _, words := range []string{
 		"rules", "rules validate", "rules show", "rules diff", "rules impact", "rules apply", "rules history", "rules rollback", "rules shadow",
+		"rules canary", "rules promote", "rules abort",
 		"key", "key peek", "key reset", "key grant", "key ban", "key unban", "key top", "key why", "denied", "nodes",
 		"emergency", "emergency on", "emergency off", "emergency status",
 	} {

@@ -43,6 +43,8 @@ func TestShellsCompleteTheValuesOfFlags(t *testing.T) {
 		"completion":            {"bash", "fish", "powershell", "zsh", noFiles},
 		"rules show --rule":     {nothing}, // no server answers
 		"rules rollback":        {":36"},
+		"rules promote":         {":36"},
+		"rules apply --canary":  {"1%", "5%", "25%", noFiles},
 		"rules diff rules.yaml": {nothing},
 		"rules history":         {nothing},
 	} {

@@ -27,10 +27,15 @@ func printOutcome(w io.Writer, o *adminclient.Outcome) error {
 		return l.err
 	case o.DryRun:
 		l.printf("dry run on version %d: nothing is published\n", o.Version)
-	default:
+	case o.Canary == nil:
 		l.printf("version %d is published\n", o.Version)
+	default:
+		l.printf("version %d is published as a canary\n", o.Version)
 	}
 	l.summary(o.Diff)
+	if o.Canary != nil {
+		l.canary(o.Canary)
+	}
 	l.impact(o.Impact)
 	return l.err
 }

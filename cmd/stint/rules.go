@@ -22,7 +22,8 @@ func newRulesCommand() *cobra.Command {
 	return newGroupCommand("rules", "Work with rule files, and with the rules of running servers",
 		"  stint rules validate rules.yaml\n  stint rules apply rules.yaml\n  stint rules history",
 		newValidateCommand(), newShowCommand(), newDiffCommand(), newImpactCommand(),
-		newApplyCommand(), newHistoryCommand(), newRollbackCommand(), newRepairCommand(), newRulesTestCommand(), newExplainCommand(), newShadowCommand())
+		newApplyCommand(), newHistoryCommand(), newRollbackCommand(), newCanaryCommand(), newPromoteCommand(), newAbortCommand(),
+		newRepairCommand(), newRulesTestCommand(), newExplainCommand(), newShadowCommand())
 }
 
 func newValidateCommand() *cobra.Command {

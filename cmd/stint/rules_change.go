@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -19,16 +20,25 @@ import (
 )
 
 func newApplyCommand() *cobra.Command {
-	f := &changeFlags{}
+	f, canary := &changeFlags{}, canaryFlags{}
 	c := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Publish a rule file, or a folder of them, as the rules of all nodes",
 		Long: `Publish a rule file, or a folder of them, as the whole rule set, also as the
 first version. A FILE of - is standard input. When the command ends, the new
 version is in force on the node that it called; other nodes follow within
-seconds.` + dangerHelp,
+seconds.
+
+With --canary only a share of the callers gets the new rules, and the others keep
+the old ones. Nothing else can be published until the canary ends: by "stint rules
+promote" or "stint rules abort", by a node after --soak, or by a node that aborts
+it, because it denies more than --abort-above allows or has errors. Each side must
+have had 1000 requests before a node ends it. A canary needs rules in Redis or
+PostgreSQL. Rules whose counts callers of both sides share keep their old limits
+until the promotion; the command lists them.` + dangerHelp,
 		Example: `  stint rules apply rules.yaml
   stint rules apply --comment "more for free users" --base 12 rules.yaml
+  stint rules apply --canary 5% --soak 10m --abort-above 2% rules.yaml
   stint rules apply --yes --json rules/
   STINT_TOKEN=secret stint rules apply --server https://limits.example.com:6070 rules.yaml
   stint rules apply --source redis://10.0.0.5:6379/0 rules.yaml`,
@@ -38,9 +48,13 @@ seconds.` + dangerHelp,
 			if err != nil {
 				return err
 			}
+			if f.query, err = canary.query(); err != nil {
+				return err
+			}
 			return f.publish(ctx, adminclient.Request{Method: http.MethodPut, Path: "/rules", Body: body}, files)
 		}),
 	}
+	canary.define(c)
 	f.define(c)
 	c.ValidArgsFunction = completeRuleFiles
 	return c
@@ -105,6 +119,7 @@ type changeFlags struct {
 	dryRun  bool
 	comment string
 	base    string
+	query   url.Values // further parameters of the request; may be nil
 }
 
 func (f *changeFlags) define(c *cobra.Command) {
@@ -229,6 +244,11 @@ func (c *wholeChange) make(ctx context.Context, trial *adminclient.Outcome) erro
 
 func (c *wholeChange) send(ctx context.Context, query url.Values) (*adminclient.Outcome, adminclient.Answer, error) {
 	q, out := c.request, &adminclient.Outcome{}
+	query = maps.Clone(query)
+	if query == nil {
+		query = url.Values{}
+	}
+	maps.Copy(query, c.query)
 	q.Query, q.IfMatch, q.Comment, q.Change = query, c.tag, c.comment, !query.Has("dry_run")
 	a, err := c.client.Into(ctx, q, out)
 	return out, a, err

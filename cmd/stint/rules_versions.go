@@ -47,7 +47,11 @@ func printHistory(out io.Writer, h *adminclient.History) error {
 		if v.Version == h.Current {
 			mark = "*"
 		}
-		t.row(fmt.Sprint(v.Version, mark), timestamp(v.Time), cell(v.Author), cell(shortHash(v.Hash)), cell(v.Comment))
+		comment := v.Comment
+		if v.Canary != nil {
+			comment = strings.TrimSpace(fmt.Sprintf("CANARY for %s beside %d %s", percent(v.Canary.Share), v.Canary.Control, comment))
+		}
+		t.row(fmt.Sprint(v.Version, mark), timestamp(v.Time), cell(v.Author), cell(shortHash(v.Hash)), cell(comment))
 	}
 	switch {
 	case len(h.Versions) > 0:
@@ -71,7 +75,8 @@ rules (RULES) each node runs, and since when it runs these rules. Nodes with rul
 in files share them with no other node, so each shows only itself.
 
 STALE marks a node that started from its local copy and has not reached the
-source of its rules since. EMERGENCY ON marks a node that obeys an emergency: see
+source of its rules since. CANARY ON marks a node that tries new rules: see "stint
+rules canary". EMERGENCY ON marks a node that obeys an emergency: see
 "stint emergency status".`,
 		Example: "  stint nodes\n  stint nodes --json",
 		Args:    noArguments,
@@ -91,6 +96,9 @@ func printNodes(out io.Writer, n *adminclient.Nodes) error {
 		state := "current"
 		if node.Stale {
 			state = "STALE: runs a local copy that the source has not confirmed"
+		}
+		if node.Canary != nil {
+			state += ", CANARY ON"
 		}
 		if node.Emergency != "" {
 			state += ", EMERGENCY ON"
@@ -169,7 +177,11 @@ func versionLine(v *adminclient.Version) string {
 	if v.Version == 0 {
 		return "version 0: the built-in rules"
 	}
-	return fmt.Sprintf("version %d, by %s at %s", v.Version, cell(v.Author), timestamp(v.Time))
+	line := fmt.Sprintf("version %d, by %s at %s", v.Version, cell(v.Author), timestamp(v.Time))
+	if v.Canary != nil {
+		line += fmt.Sprintf(", a canary for %s of the callers", percent(v.Canary.Share))
+	}
+	return line
 }
 
 // part prints one rule or tier. It finds the part in the files instead of asking

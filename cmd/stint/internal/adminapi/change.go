@@ -59,7 +59,7 @@ func (a *API) change(r *request, e edit) (any, error) {
 	o.comment = cmp.Or(o.comment, e.why)
 	o.force = o.force || e.whole && slices.Contains([]string{impactReport, impactOff}, o.impact)
 	if err == nil && o.canary != nil {
-		e.what, err = fmt.Sprintf("%s as a canary for %g %% of the callers", e.what, 100*o.canary.Share), a.checkCanary(&e)
+		e.what, err = fmt.Sprintf("%s as a canary for %.4g %% of the callers", e.what, 100*o.canary.Share), a.checkCanary(&e)
 	}
 	if err != nil {
 		a.audited(r, e.what, &o, nil, err)

@@ -17,7 +17,46 @@ type Version struct {
 	Time    time.Time `json:"time"` // zero for the built-in rules
 	Author  string    `json:"author"`
 	Comment string    `json:"comment"`
+	// Canary says how the version tries its rules; nil: it has them for all callers.
+	Canary *CanaryOptions `json:"canary"`
 }
+
+// CanaryOptions say how a canary tries its rules.
+type CanaryOptions struct {
+	Control    uint64  `json:"control"` // the version whose rules the other callers have
+	Share      float64 `json:"share"`
+	By         string  `json:"by"`
+	Soak       string  `json:"soak"` // empty: it is promoted by hand
+	AbortAbove float64 `json:"abort_above"`
+}
+
+// CanaryPlan says what a canary does not try.
+type CanaryPlan struct {
+	CanaryOptions
+
+	RulesKept  []string      `json:"rules_kept"` // that keep their limits until the promotion
+	KeptLimits []LimitChange `json:"kept_limits"`
+}
+
+// Canary is the canary that is on.
+type Canary struct {
+	On      bool   `json:"on"`
+	Version uint64 `json:"version"`
+	CanaryOptions
+
+	Since     time.Time `json:"since"`
+	Author    string    `json:"author"`
+	Comment   string    `json:"comment"`
+	RulesKept []string  `json:"rules_kept"`
+	Requests  struct {
+		Control ruleset.Counts `json:"control"`
+		Canary  ruleset.Counts `json:"canary"`
+	} `json:"requests"`
+	Nodes int `json:"nodes"`
+	Least int `json:"least_requests"` // that each side must have had before nodes end the canary
+}
+
+func (*Canary) member() string { return "on" }
 
 // Set is a complete version.
 type Set struct {
@@ -88,7 +127,8 @@ type Outcome struct {
 	Diff     *Diff          `json:"diff"`
 	Impact   *impact.Result `json:"impact"` // nil if unknown
 	// Penalties is the number of penalties that were ended.
-	Penalties int `json:"penalties"`
+	Penalties int         `json:"penalties"`
+	Canary    *CanaryPlan `json:"canary"` // nil: the change is for all callers
 }
 
 // Valid describes what a valid rule set would change.
