@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+const (
+	canaryOld = "rules:\n  - {id: a, by: [api_key], limit: 1000, window: 1h}\n  - {id: paths, by: [path], limit: 100000, window: 1h}\n"
+	canaryNew = "rules:\n  - {id: a, by: [api_key], limit: 1, window: 1h}\n  - {id: paths, by: [path], limit: 2, window: 1h}\n"
+)
+
+// canaryFleet is three servers with their rules in Redis, of which the commands call the first.
+type canaryFleet struct {
+	*administered
+
+	nodes []*process
+	rules string // URL of the rules
+}
+
+func newCanaryFleet(t *testing.T, args ...string) *canaryFleet {
+	t.Helper()
+	redis := redistest.Server(t)
+	f := &canaryFleet{rules: "redis://" + redis.Addr()}
+	for i := range 3 {
+		folder := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		f.nodes = append(f.nodes, startServer(t, nil, append([]string{"--rules", f.rules, "--store", f.rules, "--state-dir", folder}, args...)...))
+	}
+	f.administered = &administered{f.nodes[0], []string{"STINT_SERVER=http://" + f.nodes[0].addr("admin")}, t.TempDir()}
+	f.run(exitDone, []string{"version 1"}, "rules", "apply", f.file("old.yaml", canaryOld))
+	return f
+}
+
+// await waits until every node has logged a text.
+func (f *canaryFleet) await(text string) {
+	f.t.Helper()
+	for _, n := range f.nodes {
+		n.wait(text)
+	}
+}
+
+// limits checks one request of each key by one call, and returns the limits of rule a that they
+// met.
+func limits(t *testing.T, n *process, keys []string) map[string]int64 {
+	t.Helper()
+	var items []string
+	for _, key := range keys {
+		items = append(items, fmt.Sprintf(`{"attributes":{"api_key":%q,"path":"/x","ip":"192.0.2.1"}}`, key))
+	}
+	var answer struct {
+		Answers []struct {
+			Limits []struct {
+				Rule  string `json:"rule"`
+				Limit int64  `json:"limit"`
+			} `json:"limits"`
+		} `json:"answers"`
+	}
+	body := posted(t, "http://"+n.addr("http")+"/v1/batch", `{"items":[`+strings.Join(items, ",")+`]}`)
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Answers) != len(keys) {
+		t.Fatalf("%v in %.300s", err, body)
+	}
+	met := map[string]int64{}
+	for i, one := range answer.Answers {
+		for _, l := range one.Limits {
+			if l.Rule == "a" {
+				met[keys[i]] = l.Limit
+			}
+		}
+	}
+	return met
+}
+
+func posted(t *testing.T, url, body string) string {
+	t.Helper()
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s, %v", r.StatusCode, text, err)
+	}
+	return string(text)
+}
+
+func canaryKeys(n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("sk_live_%d", i))
+	}
+	return keys
+}
+
+// sides splits keys by the limit of rule a that they meet.
+func sides(met map[string]int64) (canary, control []string) {
+	for key, limit := range met {
+		if limit == 1 {
+			canary = append(canary, key)
+		} else {
+			control = append(control, key)
+		}
+	}
+	slices.Sort(canary)
+	slices.Sort(control)
+	return canary, control
+}
+
+// Real denials abort the canary, on every node, and all nodes agree about each caller before.
+func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
+	f := newCanaryFleet(t)
+	applied := f.run(exitDone, []string{"version 2 is published as a canary", "canary: 50 % of the callers by api_key get these rules, and the others keep version 1",
+		"1 rule keep", "paths: ", "it is promoted by hand"}, "rules", "apply", "--yes", "--canary", "50%", f.file("new.yaml", canaryNew))
+	if strings.Contains(applied.out, "  paths: 100000/h → 2/h\n  paths") {
+		t.Error(applied.out)
+	}
+	f.await(`msg="canary on" canary=2 share=0.5 by=api_key control=1`)
+	keys := canaryKeys(200)
+	canary, control := sides(limits(t, f.nodes[0], keys))
+	if len(canary) < 60 || len(canary) > 140 || len(canary)+len(control) != len(keys) {
+		t.Fatalf("%d of %d callers are in the canary", len(canary), len(keys))
+	}
+	f.run(exitDone, []string{"version 2 for 50 %", "too few requests to judge"}, "rules", "canary")
+	f.run(exitFailed, []string{"409", "version 2 is a canary"}, "rules", "apply", "--yes", f.file("other.yaml", adminRules))
+	for i := range 15 {
+		other, _ := sides(limits(t, f.nodes[i%3], keys))
+		if !slices.Equal(other, canary) {
+			t.Fatalf("node %d has other callers in the canary", i%3)
+		}
+	}
+	// The surfaces of HTTP requests agree with the check API.
+	for key, limit := range map[string]string{canary[0]: "1", control[0]: "1000"} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+f.nodes[1].addr("http")+"/v1/auth/y", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Api-Key", key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if got := answer.Header.Get("X-Ratelimit-Limit"); got != limit {
+			t.Errorf("%s: %v, want a limit of %s", key, answer.Header, limit)
+		}
+	}
+	f.await(`msg="canary ended" canary=2 version=3 promoted=false author="stint, node `)
+	redistest.Await(t, func() error { // the node that aborts it says so after it is in force
+		aborted := 0
+		for _, n := range f.nodes {
+			m := metricsOf(t, n)
+			if strings.Contains(m, `stint_canary_ends_total{reason="denied",result="aborted"} 1`) && strings.Contains(m, "stint_canary_share 0\n") {
+				n.wait(`msg="canary aborted" canary=2 version=3 reason="`)
+				aborted++
+			}
+		}
+		if aborted != 1 {
+			return fmt.Errorf("%d nodes have aborted it", aborted)
+		}
+		return nil
+	})
+	f.run(exitDone, []string{"canary 2 aborted: ", "which is more than 5.00 % above", "CANARY for 50 % beside 1"}, "rules", "history")
+	f.run(exitDone, []string{"none is on"}, "rules", "canary")
+	if still, _ := sides(limits(t, f.nodes[2], keys)); len(still) > 0 {
+		t.Errorf("%d callers still have the new limit", len(still))
+	}
+}
+
+func metricsOf(t *testing.T, n *process) string {
+	t.Helper()
+	r, err := http.Get("http://" + n.addr("admin") + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestACanaryNeedsASharedSource(t *testing.T) {
+	a := administer(t)
+	old := a.file("old.yaml", canaryOld)
+	a.run(exitDone, nil, "rules", "apply", old)
+	a.run(exitUsage, []string{"400", "these rules are not in Redis or PostgreSQL"}, "rules", "apply", "--canary", "5%", a.file("new.yaml", canaryNew))
+	a.run(exitUsage, []string{"soak and abort-above: are for a canary"}, "rules", "apply", "--soak", "5m", old)
+	a.run(exitDone, []string{"canary: none is on"}, "rules", "canary")
+	a.run(exitFailed, []string{"no canary is on"}, "rules", "promote")
+}
