@@ -351,7 +351,7 @@ func (b *Batch) answerCheck(it *item) error {
 	a, cost := plan.Request()
 	rules := b.rules.Of(a)
 	if err := b.settle(it, plan); err != nil {
-		rules.CountError()
+		rules.CountError(a)
 		return err
 	}
 	rules.Count(a, cost, o, b.span)

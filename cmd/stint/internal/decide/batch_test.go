@@ -20,7 +20,7 @@ type counting struct {
 }
 
 func (c *counting) Of(rule.Attributes) Rules                                  { return c }
-func (c *counting) CountError()                                               {}
+func (c *counting) CountError(rule.Attributes)                                {}
 func (c *counting) RuleSet() *rule.Set                                        { return c.set }
 func (c *counting) Read(a rule.Attributes) (rule.Attributes, error)           { return a, nil }
 func (c *counting) Count(rule.Attributes, int64, *rule.Outcome, w3ctrace.Ref) { c.outcomes++ }

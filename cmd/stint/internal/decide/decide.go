@@ -56,7 +56,7 @@ type Rules interface {
 	// Count receives every outcome, with the attributes, the cost and the span of its request.
 	Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref)
 	// CountError is called for every valid check that has no outcome.
-	CountError()
+	CountError(a rule.Attributes)
 }
 
 // Report says what one call to the store decided. The outcomes of checks go to

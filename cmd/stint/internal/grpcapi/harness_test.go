@@ -32,7 +32,7 @@ type fixed struct {
 }
 
 func (f *fixed) Of(rule.Attributes) decide.Rules                           { return f }
-func (f *fixed) CountError()                                               {}
+func (f *fixed) CountError(rule.Attributes)                                {}
 func (f *fixed) RuleSet() *rule.Set                                        { return f.set }
 func (f *fixed) Read(a rule.Attributes) (rule.Attributes, error)           { return a, nil }
 func (f *fixed) Count(rule.Attributes, int64, *rule.Outcome, w3ctrace.Ref) { f.counted.Add(1) }

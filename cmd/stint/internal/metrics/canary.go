@@ -38,7 +38,7 @@ func (m *Metrics) CanaryEnded(promoted bool, why ruleset.CanaryReason) {
 // ReadCanary shows what this node has counted of the canary that it runs.
 func (m *Metrics) ReadCanary(counts func() *ruleset.CanaryCounts) {
 	desc := prometheus.NewDesc("stint_canary_requests",
-		"Requests since this node runs the canary in force, by side (control, canary) and result (allowed, denied, error).", []string{"side", "result"}, nil)
+		"Requests since this node runs the canary in force, at most 10 a second of a caller, by side (control, canary) and result (allowed, denied, error).", []string{"side", "result"}, nil)
 	m.registry.MustRegister(collector(func(s *scrape) {
 		c := counts()
 		if c == nil {

@@ -201,7 +201,8 @@ type CanaryStatus struct {
 }
 
 // Counts are requests by how they ended. They include neither those that other limits than rules
-// decide, such as takes, nor peeks.
+// decide, such as takes, nor peeks. Of one caller they have only what no caller may exceed, so
+// that none decides alone about a canary.
 type Counts struct {
 	Requests uint64 `json:"requests"`
 	Denied   uint64 `json:"denied"` // by a limit or a deny list

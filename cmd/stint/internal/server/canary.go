@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
-	"sync/atomic"
 
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
@@ -50,10 +49,9 @@ func (v *surfaceRules) Of(a rule.Attributes) decide.Rules {
 }
 
 // CountError implements [decide.Rules].
-func (v *surfaceRules) CountError() {
+func (v *surfaceRules) CountError(a rule.Attributes) {
 	if v.counts != nil {
-		v.counts.requests.Add(1)
-		v.counts.errors.Add(1)
+		v.counts.addError(v.set.Caller(a, v.counts.by))
 	}
 }
 
@@ -101,12 +99,15 @@ func (r *rules) addCanary(v *version, set *rule.Set, from *ruleset.Version) erro
 	for name := range own.headers {
 		v.headers[name] = true
 	}
-	counts := r.canaries.of(from.Number)
+	counts := r.canaries.of(from)
 	v.counts, own.counts = &counts.control, &counts.canary
 	c := from.Canary
-	v.canary = &canary{version: own, by: c.By, seed: c.Seed, below: uint64(c.Share * math.MaxUint64)}
+	v.canary = &canary{version: own, by: c.By, seed: c.Seed, below: belowOf(c.Share)}
 	return nil
 }
+
+// belowOf returns the bound on the hashes of a share of the callers.
+func belowOf(share float64) uint64 { return uint64(share * math.MaxUint64) }
 
 // sets returns the rule set of a version, and that of its canary.
 func (v *version) sets() []*rule.Set {
@@ -122,61 +123,6 @@ func (v *version) canaryShare() float64 {
 		return 0
 	}
 	return float64(v.canary.below) / math.MaxUint64
-}
-
-// canaryCounts are the counts of the newest canary. They outlive the versions that are made of
-// one canary when an emergency begins or ends, and when the rules are read again.
-type canaryCounts struct{ newest atomic.Pointer[twoCounts] }
-
-type twoCounts struct {
-	number          uint64
-	control, canary sideCounts
-}
-
-// sideCounts are the counts of the requests of one side.
-type sideCounts struct{ requests, denied, errors atomic.Uint64 }
-
-// of returns the counts of a canary, which are new if it is another one than before. Calls must
-// not be concurrent.
-func (c *canaryCounts) of(number uint64) *twoCounts {
-	if now := c.newest.Load(); now != nil && now.number == number {
-		return now
-	}
-	now := &twoCounts{number: number}
-	c.newest.Store(now)
-	return now
-}
-
-// announced returns the counts for the other nodes, or nil without a canary.
-func (r *rules) announced() *ruleset.CanaryCounts {
-	now := r.canaries.newest.Load()
-	if _, v := r.manager.Current(); now == nil || v.Canary == nil || v.Number != now.number {
-		return nil
-	}
-	return &ruleset.CanaryCounts{Version: now.number, Control: now.control.read(), Canary: now.canary.read()}
-}
-
-// read returns the counts. It reads those that are parts of the requests first, so that no part
-// is greater than the whole.
-func (c *sideCounts) read() (counts ruleset.Counts) {
-	counts.Denied, counts.Errors = c.denied.Load(), c.errors.Load()
-	counts.Requests = c.requests.Load()
-	return counts
-}
-
-// add counts an outcome. A peek is no request. A decision without the store is an error,
-// whatever it says.
-func (c *sideCounts) add(cost int64, o *rule.Outcome) {
-	if cost == 0 {
-		return
-	}
-	c.requests.Add(1)
-	switch {
-	case o.Decision.Degraded:
-		c.errors.Add(1)
-	case !o.Allowed():
-		c.denied.Add(1)
-	}
 }
 
 // logCanary logs the beginning or the end of a canary on this node.

@@ -102,7 +102,7 @@ func (v *version) Read(given rule.Attributes) (rule.Attributes, error) { return 
 // keeps a denial.
 func (v *surfaceRules) Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref) {
 	if v.counts != nil {
-		v.counts.add(cost, o)
+		v.counts.add(v.set.Caller(a, v.counts.by), cost, o)
 	}
 	v.metrics.CheckDecided(v.surface, o)
 	v.metrics.CountOutcome(o, v.counters)
