@@ -56,7 +56,7 @@ redis-cli() {
 stint() {
     if [ "$1" != serve ]; then
         translate "$@"
-        if [[ " $* " != *" --source "* && " $* " != *" --server "* && ("$1 ${2-}" =~ ^(rules (show|diff|impact|apply|history|rollback|shadow)|key|denied|nodes|emergency) || "$1 $*" =~ ^replay.*" live ") ]]; then
+        if [[ " $* " != *" --source "* && " $* " != *" --server "* && ("$1 ${2-}" =~ ^(rules (show|diff|impact|apply|history|rollback|shadow|canary|promote|abort)|key|denied|nodes|emergency) || "$1 $*" =~ ^replay.*" live ") ]]; then
             translated+=(--server "http://127.0.0.1:$(port admin)")
         fi
         if [ "$1 ${2-}" = "rules repair" ]; then
