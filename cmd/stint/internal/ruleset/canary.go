@@ -131,10 +131,15 @@ func NewCanary(control, next Version, o CanaryOptions) (Version, error) {
 
 // CheckCanary returns [ErrNoCanary] if the source cannot carry a canary.
 func (m *Manager) CheckCanary() error {
-	if _, shared := m.Source.(Fleet); !shared {
-		return ErrNoCanary
+	if m.carriesCanaries() {
+		return nil
 	}
-	return nil
+	return ErrNoCanary
+}
+
+func (m *Manager) carriesCanaries() bool {
+	_, shared := m.Source.(Fleet)
+	return shared
 }
 
 // canary turns the version of a change into one that tries it beside the newest version.
@@ -182,7 +187,7 @@ func (m *Manager) EndCanary(ctx context.Context, e CanaryEnd) (Version, error) {
 
 // newestListed returns the newest version without its files; number 0: there is none.
 func (m *Manager) newestListed(ctx context.Context) (Version, error) {
-	if m.CheckCanary() != nil {
+	if !m.carriesCanaries() {
 		_, now := m.Current()
 		return now.listed(), nil
 	}
