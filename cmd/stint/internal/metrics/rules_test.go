@@ -47,7 +47,7 @@ func TestDecisionsByFailurePolicyBeginAtZeroAndEndWithTheRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Forget(set, empty)
+	m.Forget([]*rule.Set{set}, []*rule.Set{empty})
 	m.CountOutcome(o, counters)
 	if got := ruleSeries(t, m, "orders"); len(got) != 0 {
 		t.Errorf("a rule that has left has the series %v", got)
