@@ -128,6 +128,7 @@ func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 		t.Fatalf("%d of %d callers are in the canary", len(canary), len(keys))
 	}
 	f.run(exitDone, []string{"version 2 for 50 %", "too few requests to judge"}, "rules", "canary")
+	f.run(exitDone, []string{"version 2 for 50 %"}, "rules", "canary", "--source", f.rules)
 	f.run(exitFailed, []string{"409", "version 2 is a canary"}, "rules", "apply", "--yes", f.file("other.yaml", adminRules))
 	for i := range 15 {
 		other, _ := sides(limits(t, f.nodes[i%3], keys))

@@ -2,6 +2,7 @@ package penalty
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -555,4 +556,26 @@ func mustLimit(t *testing.T, text string) stint.Limit {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// The limits of a canary are punished as those of the set beside it, and the former limits of a
+// rule by the penalty that it has in the first set.
+func TestACanaryHasItsPenalties(t *testing.T) {
+	parse := func(limit, after int) *rule.Set {
+		set, err := rule.Parse(rule.File{Name: "a.yaml", Data: fmt.Appendf(nil, "rules: [{id: a, limit: %d, window: 60, penalty: {after: %d, window: 1m, cool_down: 1m}}]", limit, after)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	before, control, canary := parse(3, 3), parse(2, 2), parse(1, 1)
+	s := New(stint.NewMemory(stint.MemoryOptions{}), nil, nil)
+	s.Use(before)
+	s.Use(control, canary)
+	for _, c := range []struct{ of, want *rule.Set }{{control, control}, {canary, canary}, {before, control}} {
+		claim := stint.Claim{Limit: c.of.Rules()[0].Effective(c.of)[0].Limits[0], Cost: 1}
+		if got := s.penaltyOf(&claim); got != c.want.Rules()[0].Penalty {
+			t.Errorf("%v has the penalty %v", claim.Limit, got)
+		}
+	}
 }
