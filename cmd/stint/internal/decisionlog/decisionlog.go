@@ -132,16 +132,20 @@ func New(o Options) *Log {
 	return l
 }
 
-// Rules returns the recorder of a rule set. The counts of rules that the set does not have are
-// forgotten.
-func (l *Log) Rules(set *rule.Set) *Recorder {
+// Rules returns the recorder of a rule set. The counts of rules that neither the set nor those in
+// force beside it have are forgotten.
+func (l *Log) Rules(set *rule.Set, beside ...*rule.Set) *Recorder {
 	r := &Recorder{log: l, patterns: set.KeyPatterns(), shares: map[*rule.Rule]*share{}, names: hashedNames(set)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.rules = nil
-	for _, one := range set.Rules() {
-		l.mu.rules = append(l.mu.rules, one.ID)
+	for _, inForce := range append(beside, set) {
+		for _, one := range inForce.Rules() {
+			l.mu.rules = append(l.mu.rules, one.ID)
+		}
 	}
+	slices.Sort(l.mu.rules)
+	l.mu.rules = slices.Compact(l.mu.rules)
 	l.assignLocked()
 	for _, one := range set.Rules() {
 		r.shares[one] = l.mu.shares[one.ID]

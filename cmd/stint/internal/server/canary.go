@@ -91,7 +91,7 @@ func (r *rules) joinCanary(v *version) {
 
 // addCanary gives v the canary of a version, whose rules are in set.
 func (r *rules) addCanary(v *version, set *rule.Set, from *ruleset.Version) error {
-	own, err := r.newVersion(set)
+	own, err := r.newVersion(set, v.set)
 	if err != nil {
 		return err
 	}

@@ -230,9 +230,9 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	}
 }
 
-// newVersion returns a rule set with its decider. That never fails: the set comes from a
+// newVersion returns a rule set with its decider; beside are the sets that stay in force beside it. That never fails: the set comes from a
 // source, and a rule that only other surfaces can apply is allowed.
-func (r *rules) newVersion(set *rule.Set) (*version, error) {
+func (r *rules) newVersion(set *rule.Set, beside ...*rule.Set) (*version, error) {
 	v := &version{warned: new(sync.Once), counters: r.metrics.Rules(set), metrics: r.metrics, sample: r.sample, headers: headersOf(set), identity: r.identity}
 	for i := range v.surfaces {
 		v.surfaces[i] = surfaceRules{version: v, surface: metrics.Surface(i)}
@@ -257,7 +257,7 @@ func (r *rules) newVersion(set *rule.Set) (*version, error) {
 		}
 	}
 	if r.decisions != nil {
-		v.recorder = r.decisions.Rules(v.set)
+		v.recorder = r.decisions.Rules(v.set, beside...)
 	}
 	if slices.ContainsFunc(v.set.Rules(), func(one *rule.Rule) bool { return one.Mode == rule.Shadow }) {
 		r.shadows.Start()
