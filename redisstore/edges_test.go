@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/redistest"
 )
 
 // TestStatesAtTheirEdges sets states at and beside every edge of a bucket, a fixed
 // window or a counter of one bucket, also at the edges of other limits. It compares each script with the step
 // in Go: the decision, and the state on the server.
 func TestStatesAtTheirEdges(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	e := &edges{scripts: s, rand: newRand(t)}
 	e.encode = encodingOf(t, Options{
 		Clock:   func() time.Time { return time.UnixMicro(e.now) },

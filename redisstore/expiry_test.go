@@ -19,7 +19,7 @@ const linger = 15 * time.Second
 // in whole milliseconds, and the script takes time. The key of a bucket lives 15 s
 // longer.
 func TestKeysEndWithTheirState(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	for _, keep := range []time.Duration{0, time.Hour} {
 		for i, l := range everyKind(t) {
 			e := encodingOf(t, Options{KeepFor: keep})
@@ -59,7 +59,7 @@ func (s *scripts) endsAt(l stint.Limit, key string, reset time.Time) {
 // A state that equals a new one is not kept, and Forget removes the key. A full bucket is
 // kept for a while.
 func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	for _, l := range everyKind(t) {
 		for _, back := range []int64{-4, stint.Forget} {
 			if back != stint.Forget && (l.Numbers().Fill > 0 || l.Algorithm() == stint.LeakyBucket) {
@@ -82,7 +82,7 @@ func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 // A bucket keeps its tokens when its capacity is raised, also if all of them were
 // refunded.
 func TestRaisedCapacityKeepsRefundedTokens(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	e := encodingOf(t, Options{})
 	var d stint.Decision
 	for _, c := range []struct{ capacity, cost int64 }{{3, 2}, {3, -2}, {10, 0}} {
@@ -103,7 +103,7 @@ func TestRaisedCapacityKeepsRefundedTokens(t *testing.T) {
 // A bucket whose rate is lowered keeps its usage, also if it would have been full at the
 // old rate.
 func TestLoweredRateKeepsTheUsage(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	e := encodingOf(t, Options{})
 	take := func(rate string, cost int64) stint.Decision {
 		b := e.newBatch()

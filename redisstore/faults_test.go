@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/redistest"
 )
 
 // everyKind returns limits of every algorithm, with quotas of both kinds and counters of
@@ -33,7 +32,7 @@ func everyKind(tb testing.TB) (limits []stint.Limit) {
 // A value that Stint did not write fails only the groups that need it, and stays as it
 // is.
 func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	garbage := []string{"", "x", strings.Repeat("\xff", 11), strings.Repeat("\xff", 14), strings.Repeat("\x7f", 15), strings.Repeat("\xff", 21),
 		strings.Repeat("\x80", 251), "\x7f" + strings.Repeat("\x00", 10), strings.Repeat("\xff", 7),
 		strings.Repeat("\x00", 7) + strings.Repeat("\xff", 7), strings.Repeat("\x00", 14) + strings.Repeat("\xff", 7), strings.Repeat("\x00", 22)}
@@ -49,7 +48,7 @@ func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 
 // The first bucket of a counter whose time is no whole number of a double is corrupt.
 func TestCounterPastTheLastTimeIsCorrupt(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	for _, l := range everyKind(t) {
 		if n := l.Numbers(); l.Algorithm() == stint.SlidingWindowCounter {
 			value := string(appendInt7(nil, maxMicros/n.Width+1)) + strings.Repeat("\x00", 4*(n.Buckets+1))
@@ -63,7 +62,7 @@ func TestCounterPastTheLastTimeIsCorrupt(t *testing.T) {
 // Forget removes a value that Stint did not write. The key is then new, also for later
 // groups of the same call.
 func TestForeignValuesAreForgotten(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	for _, l := range everyKind(t) {
 		s.forgets(l, func(key string) { s.must("RPUSH", key, "mine") })
 		for _, value := range []string{"", "x", strings.Repeat("\xff", 21)} {
@@ -108,7 +107,7 @@ func (s *scripts) decideAll(e *encoding, flags groupFlags, groups ...stint.Group
 }
 
 func TestLogWithDescendingTimesIsCorrupt(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	l := limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute})
 	for _, cost := range []int64{0, 1, 11, -1} {
 		s.failsAlone(l, cost, "corrupt", func(key string) {
@@ -190,7 +189,7 @@ func (s *scripts) checkFault(l stint.Limit, err error, bad bool, kind stint.Kind
 
 // A reply that no script sends is an error of every group, not a crash.
 func TestGarbledRepliesAreErrors(t *testing.T) {
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	r := newRand(t)
 	for _, l := range everyKind(t) {
 		e := encodingOf(t, Options{})

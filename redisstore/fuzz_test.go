@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/redistest"
 )
 
 // TestScriptsDecideAsTheStepsDo compares the scripts with the steps of package stint, bit
@@ -24,7 +23,7 @@ func TestScriptsDecideAsTheStepsDo(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	s := dialScripts(t, redistest.Server(t).Addr())
+	s := dialBoth(t)
 	seed := rand.Uint64()
 	for round := range rounds {
 		w := newFuzzWorld(t, s, rand.New(rand.NewPCG(seed, uint64(round))), fmt.Sprint("fuzz", round))
@@ -37,11 +36,12 @@ func TestScriptsDecideAsTheStepsDo(t *testing.T) {
 	}
 }
 
-// scripts runs invocations on a server.
+// scripts runs invocations on a server, and on other interpreters to compare.
 type scripts struct {
 	testing.TB
 
 	client rueidis.Client
+	others []*lua54
 }
 
 func dialScripts(tb testing.TB, addr string) *scripts {
@@ -51,21 +51,19 @@ func dialScripts(tb testing.TB, addr string) *scripts {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(client.Close)
-	return &scripts{tb, client}
+	return &scripts{TB: tb, client: client}
 }
 
 func (s *scripts) do(args ...string) rueidis.RedisResult {
+	for _, l := range s.others {
+		l.do(args)
+	}
 	return s.client.Do(context.Background(), s.client.B().Arbitrary(args...).Build())
 }
 
 func (s *scripts) run(i invocation) string {
 	s.Helper()
-	args := append([]string{"EVAL", i.script.text, fmt.Sprint(len(i.keys))}, append(slices.Clone(i.keys), i.args...)...)
-	data, err := s.do(args...).ToString()
-	if err != nil {
-		s.Fatal(err)
-	}
-	return data
+	return s.eval(i.script.text, i.keys, i.args, nil)[0]
 }
 
 // decide runs a batch and returns its decisions and errors.
@@ -77,7 +75,7 @@ func (s *scripts) decide(b *batch) ([]stint.Decision, []error) {
 		callers += b.callers(&b.groups[g])
 	}
 	out, errs := make([]stint.Decision, callers), make([]error, len(b.groups))
-	b.decode(s.run(i), out, errs)
+	b.decode(s.eval(i.script.text, i.keys, i.args, b.withoutLifetimes)[0], out, errs)
 	return out, errs
 }
 

@@ -16,7 +16,7 @@ if now < 0 then
   now = time[1] * 1000000 + time[2]
 end
 local start = (now - now % 1000) / 1000 - 1 - keep - 15000 -- as in plain.lua
-local full, need = capacity * 1000000, cost * 1000000
+local full, need = capacity * 1e6, cost * 1e6
 local wanted = need
 -- bucket_step.lua
 return write('>i7I4B', now, fit, size) .. (state or '')

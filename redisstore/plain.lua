@@ -16,7 +16,10 @@
 -- the length of its state before the call (0: none, 254: a value of another type,
 -- 255: not a state of its kind), and these states. The client repeats the steps on
 -- them and so computes every decision.
-local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
+--
+-- A product that may exceed 2^53 has a factor that is a float: see take.lua.
+local spread = table.unpack or unpack -- Lua 5.4 has no global unpack
+local read, write, call = struct.unpack, struct.pack, redis.call
 local text, args, keys = string.format, ARGV[1], KEYS
 local old = call('MGET', spread(keys))
 local now, keep, limits, at = read('>i7i7I3', args)
@@ -45,7 +48,7 @@ while at <= #args do
       sizes[i], allowed = size, allowed + fit
     end
   elseif kind == 5 then
-    local width, wanted, start = a, cost * times, startOfWindows
+    local width, wanted, start = a + 0.0, cost * times, startOfWindows
     for i = first, first + claims - 1 do
       local key, state = keys[i], old[i]
       -- counter_step.lua
@@ -53,7 +56,7 @@ while at <= #args do
       sizes[i], allowed = size, allowed + fit
     end
   else
-    local p, q, fill, full, need = a, b, c, most * 1000000, cost * 1000000
+    local p, q, fill, full, need = a, b, c, most * 1e6, cost * 1e6
     local wanted, start = need * times, startOfBuckets
     for i = first, first + claims - 1 do
       local key, state = keys[i], old[i]

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/redistest"
 )
 
 // logOnServer is a log of one key. The test sets the time.
@@ -21,7 +20,7 @@ type logOnServer struct {
 
 func newLogOnServer(t *testing.T, units int64, window time.Duration) *logOnServer {
 	t.Helper()
-	l := &logOnServer{scripts: dialScripts(t, redistest.Server(t).Addr()), now: 1_700_000_000_000_000}
+	l := &logOnServer{scripts: dialBoth(t), now: 1_700_000_000_000_000}
 	l.encode = encodingOf(t, Options{Clock: func() time.Time { return time.UnixMicro(l.now) }, KeepFor: time.Hour})
 	l.limit = limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: units, Window: window})
 	return l

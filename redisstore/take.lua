@@ -3,6 +3,11 @@
 -- numbers; in Lua every number is a double, so a product must stay below 2^53,
 -- or be computed in parts that do.
 --
+-- That is Lua 5.1, which Redis and Valkey have. The scripts also run on Lua 5.4, which
+-- Dragonfly has, and do the same there. In Lua 5.4 a whole number can be a 64-bit
+-- integer, and a product of integers wraps. A script tests some products for being too
+-- great, so one factor of each must be a float: 1e6, or a number to which 0.0 was added.
+--
 -- KEYS: the distinct keys, those of logs last. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
 --   number of keys without a log I4, limits I3; for each limit: kind B (plus 16
@@ -28,9 +33,10 @@
 -- The value of a caller's bucket ends with a byte: the class of the limit that
 -- wrote it. Under another rate or capacity the state can live longer; it then
 -- counts as a new state in the class of the longer lifetime.
-local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
+local spread = table.unpack or unpack -- Lua 5.4 has no global unpack
+local read, write, call = struct.unpack, struct.pack, redis.call
 local sub, rep, floor, min, max = string.sub, string.rep, math.floor, math.min, math.max
-local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
+local UNIT, MOST, FORGET = 1e6, 9007199254740991, -9007199254740992
 local LEAKY, WINDOW, COUNTER, LOG = 2, 3, 5, 6 -- numbers of the kinds; 1 is bucket
 
 local keys, args = KEYS, ARGV[1]
@@ -570,7 +576,7 @@ local function limitOf(index)
   elseif kind == WINDOW or kind == LOG then
     l.window, l.origin = a, b
   elseif kind == COUNTER then
-    l.width, l.buckets = a, b
+    l.width, l.buckets = a + 0.0, b
   else
     l.offset, l.day, l.timeOfDay = a, b, c
   end
