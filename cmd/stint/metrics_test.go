@@ -66,7 +66,7 @@ func exported(t *testing.T, text string, all map[string]family) {
 // exported here belongs into the flags below.
 func TestMetricsAreThoseInTheDocument(t *testing.T) {
 	actual := map[string]family{}
-	for _, text := range []string{scrapeShared(t), scrapeMemory(t)} {
+	for _, text := range []string{scrapeShared(t), scrapeMemory(t), scrapeCanary(t)} {
 		exported(t, text, actual)
 	}
 	named := map[string]family{}
@@ -164,4 +164,13 @@ func scrapeMemory(t *testing.T) string {
 		t.Fatal(err, response.Status)
 	}
 	return string(text)
+}
+
+// scrapeCanary returns the metrics of a server that runs a canary.
+func scrapeCanary(t *testing.T) string {
+	t.Helper()
+	f := newCanaryFleet(t)
+	f.run(exitDone, nil, "rules", "apply", f.file("new.yaml", canaryNew), "--canary", "50%", "--yes")
+	f.await(`msg="canary on"`)
+	return f.nodes[0].metrics()
 }

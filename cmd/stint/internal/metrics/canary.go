@@ -20,6 +20,12 @@ func newCanaryMetrics(r prometheus.Registerer) canaryMetrics {
 			Help: "Canaries that this node has ended, by result (promoted, aborted) and reason (operator, soak, denied, errors)."}, []string{"result", "reason"}),
 	}
 	r.MustRegister(c.share, c.ends)
+	for _, why := range []ruleset.CanaryReason{ruleset.CanaryOperator, ruleset.CanarySoaked} {
+		c.ends.WithLabelValues(canaryResult(true), string(why))
+	}
+	for _, why := range []ruleset.CanaryReason{ruleset.CanaryOperator, ruleset.CanaryDenied, ruleset.CanaryErrors} {
+		c.ends.WithLabelValues(canaryResult(false), string(why))
+	}
 	return c
 }
 
@@ -28,11 +34,14 @@ func (m *Metrics) CanaryInForce(share float64) { m.canary.share.Set(share) }
 
 // CanaryEnded counts a canary that this node has ended.
 func (m *Metrics) CanaryEnded(promoted bool, why ruleset.CanaryReason) {
-	result := "aborted"
+	m.canary.ends.WithLabelValues(canaryResult(promoted), string(why)).Inc()
+}
+
+func canaryResult(promoted bool) string {
 	if promoted {
-		result = "promoted"
+		return "promoted"
 	}
-	m.canary.ends.WithLabelValues(result, string(why)).Inc()
+	return "aborted"
 }
 
 // ReadCanary shows what this node has counted of the canary that it runs.
