@@ -21,14 +21,17 @@ var accessLogNames = [...]string{"ip", "user", "method", "path", "host", "status
 // truncated or malformed is ignored. A hyphen means no value.
 func readAccessLog(line string, f fields) (fields, int64, error) {
 	host, rest, _ := strings.Cut(line, " ")
-	names, rest, ok := strings.Cut(rest, " [")
-	if !ok || host == "" {
+	head, rest, ok := strings.Cut(rest, `] "`)
+	// Clients choose the text of the user, which may have a bracket. It has no
+	// quote: servers escape these.
+	at := strings.LastIndex(head, " [")
+	switch {
+	case at < 0 || host == "":
 		return f, 0, errors.New(`is not an access log line: it has no "host ident user [time]"`)
-	}
-	stamp, rest, ok := strings.Cut(rest, `] "`)
-	if !ok {
+	case !ok:
 		return f, 0, errors.New("ends before its request, or has none")
 	}
+	names, stamp := head[:at], head[at+len(" ["):]
 	t, err := readLogTime(stamp)
 	if err != nil {
 		return f, 0, err

@@ -31,12 +31,14 @@ func TestReadAccessLog(t *testing.T) {
 		"absoluteWithoutPath": {`192.0.2.1` + stamp + `"GET http://h.example?b HTTP/1.1" 200 -`, fields{get[0], get[1], {"host", "h.example", kindText}, {"path", "/", kindText}, get[3]}},
 		"user":                {`192.0.2.1 - alice [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 -`, fields{get[0], {"user", "alice", kindText}, get[1], get[2], get[3]}},
 		"userOfTwoWords":      {`192.0.2.1 - alice b [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 -`, fields{get[0], {"user", "alice b", kindText}, get[1], get[2], get[3]}},
-		"noHost":              {`-` + stamp + `"GET /a HTTP/1.1" 200 -`, get[1:]},
-		"noRequest":           {`192.0.2.1` + stamp + `"-" 408 -`, fields{get[0], {"status", "408", kindText}}},
-		"handshake":           {`192.0.2.1` + stamp + `"\x16\x03\x01 \x00" 400 -`, fields{get[0], {"status", "400", kindText}}},
-		"escapes":             {`192.0.2.1` + stamp + `"GET /a\"b\\c\x22\xzz HTTP/1.1" 200 - "\t" "\"Agent\" 1"`, fields{get[0], get[1], {"path", `/a"b\c"\xzz`, kindText}, get[3], {"header:referer", "\t", kindText}, {"header:user-agent", `"Agent" 1`, kindText}}},
-		"IPv6":                {`2001:db8::1` + stamp + `"GET /a HTTP/1.1" 200 -`, fields{{"ip", "2001:db8::1", kindText}, get[1], get[2], get[3]}},
-		"hostName":            {`crawl-1.example` + stamp + `"GET /a HTTP/1.1" 200 -`, fields{{"ip", "crawl-1.example", kindText}, get[1], get[2], get[3]}},
+		"userWithATime": {`192.0.2.1 - a [b [01/Jan/2026:00:00:00 +0000] \x22 [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 -`,
+			fields{get[0], {"user", `a [b [01/Jan/2026:00:00:00 +0000] \x22`, kindText}, get[1], get[2], get[3]}},
+		"noHost":    {`-` + stamp + `"GET /a HTTP/1.1" 200 -`, get[1:]},
+		"noRequest": {`192.0.2.1` + stamp + `"-" 408 -`, fields{get[0], {"status", "408", kindText}}},
+		"handshake": {`192.0.2.1` + stamp + `"\x16\x03\x01 \x00" 400 -`, fields{get[0], {"status", "400", kindText}}},
+		"escapes":   {`192.0.2.1` + stamp + `"GET /a\"b\\c\x22\xzz HTTP/1.1" 200 - "\t" "\"Agent\" 1"`, fields{get[0], get[1], {"path", `/a"b\c"\xzz`, kindText}, get[3], {"header:referer", "\t", kindText}, {"header:user-agent", `"Agent" 1`, kindText}}},
+		"IPv6":      {`2001:db8::1` + stamp + `"GET /a HTTP/1.1" 200 -`, fields{{"ip", "2001:db8::1", kindText}, get[1], get[2], get[3]}},
+		"hostName":  {`crawl-1.example` + stamp + `"GET /a HTTP/1.1" 200 -`, fields{{"ip", "crawl-1.example", kindText}, get[1], get[2], get[3]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, at, err := readAccessLog(test.line, nil)

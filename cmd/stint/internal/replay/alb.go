@@ -62,13 +62,15 @@ func readALB(line string, f fields) (fields, int64, error) {
 	if n <= albRequest {
 		return f, 0, errors.New("is not a whole line of a load balancer: it ends before its request")
 	}
-	stamp := values[albTime]
-	if n > albCreation && values[albCreation] != "-" {
-		stamp = values[albCreation]
-	}
-	t, err := time.Parse(time.RFC3339, stamp)
+	t, err := time.Parse(time.RFC3339, values[albTime])
 	if err != nil {
-		return f, 0, fmt.Errorf("has the time %.40q, which is not one such as 2026-03-03T07:12:04.186641Z", stamp)
+		return f, 0, fmt.Errorf("has the time %.40q, which is not one such as 2026-03-03T07:12:04.186641Z", values[albTime])
+	}
+	if n > albCreation {
+		// A quote in the text of a client may move the fields after it.
+		if created, err := time.Parse(time.RFC3339, values[albCreation]); err == nil {
+			t = created
+		}
 	}
 	f = appendText(f, "ip", cutPort(values[albClient]))
 	if request := values[albRequest]; !strings.HasPrefix(request, "- ") {

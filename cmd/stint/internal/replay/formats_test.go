@@ -120,16 +120,17 @@ func TestOwnEventsAreNoAccessLog(t *testing.T) {
 
 func TestBrokenLinesOfEveryFormat(t *testing.T) {
 	for name, c := range map[string]struct{ format, line, want string }{
-		"albCut":         {"auto", linesOf(t, "alb.log")[0][:150], "ends before its request"},
-		"albCutInQuotes": {"auto", linesOf(t, "alb.log")[0][:170], "ends before its request"},
-		"albProse":       {"alb", "nothing", "ends before its request"},
-		"albTime":        {"auto", strings.Replace(linesOf(t, "alb.log")[3], "07:12:08.250000Z", "7:12:08", 1), "has the time"},
-		"cloudflareTime": {"auto", `{"EdgeStartTimestamp":"yesterday"}`, `EdgeStartTimestamp: "yesterday" is not a time`},
-		"cloudflareLate": {"auto", `{"EdgeStartTimestamp":9223372036854775807}`, "EdgeStartTimestamp: lies outside"},
-		"cloudflareZero": {"auto", `{"EdgeStartTimestamp":-5}`, "EdgeStartTimestamp: lies outside"},
-		"envoyNoTime":    {"envoy", `{"response_code":200}`, "has no start_time"},
-		"envoyNumber":    {"envoy", `{"response_code":200,"start_time":1.5}`, "start_time: 1.5 is not a whole number"},
-		"traefikCut":     {"traefik", `{"StartUTC":"2026-03-03T07:12:05Z","Reque`, "is not JSON"},
+		"albCut":          {"auto", linesOf(t, "alb.log")[0][:150], "ends before its request"},
+		"albCutInQuotes":  {"auto", linesOf(t, "alb.log")[0][:170], "ends before its request"},
+		"albProse":        {"alb", "nothing", "ends before its request"},
+		"albTime":         {"auto", strings.Replace(linesOf(t, "alb.log")[3], "07:12:08.250000Z", "7:12:08", 1), "has the time"},
+		"cloudflareTime":  {"auto", `{"EdgeStartTimestamp":"yesterday"}`, `EdgeStartTimestamp: "yesterday" is not a time`},
+		"cloudflareLate":  {"auto", `{"EdgeStartTimestamp":9223372036854775807}`, "EdgeStartTimestamp: lies outside"},
+		"cloudflareWraps": {"auto", `{"EdgeStartTimestamp":-18446744073709}`, "EdgeStartTimestamp: lies outside"},
+		"cloudflareZero":  {"auto", `{"EdgeStartTimestamp":-5}`, "EdgeStartTimestamp: lies outside"},
+		"envoyNoTime":     {"envoy", `{"response_code":200}`, "has no start_time"},
+		"envoyNumber":     {"envoy", `{"response_code":200,"start_time":1.5}`, "start_time: 1.5 is not a whole number"},
+		"traefikCut":      {"traefik", `{"StartUTC":"2026-03-03T07:12:05Z","Reque`, "is not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			format, err := ParseFormat(c.format)
@@ -141,6 +142,15 @@ func TestBrokenLinesOfEveryFormat(t *testing.T) {
 				t.Errorf("%v, %v; want %s", all, err, c.want)
 			}
 		})
+	}
+}
+
+// A quote in the text of a client moves the fields after it. The line counts at
+// the time of the answer.
+func TestMovedFieldsOfALoadBalancer(t *testing.T) {
+	line := strings.Replace(linesOf(t, "alb.log")[0], "Mozilla/5.0 (X11", `Mozilla/5.0" a b (X11`, 1)
+	if got, at := attributesOf(t, Format{}, line); got["ip"] != "192.0.2.7" || at != second+123_456 {
+		t.Errorf("%v at %d", got, at)
 	}
 }
 

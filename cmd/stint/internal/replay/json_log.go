@@ -123,6 +123,7 @@ func (d *jsonDialect) timeOf(all fields) (int64, error) {
 		return 0, err
 	}
 	switch {
+	case t < 0: // out of range; multiplied, it could wrap around
 	case t < 1e11:
 		t *= 1e6
 	case t < 1e14:

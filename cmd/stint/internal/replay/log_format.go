@@ -164,10 +164,7 @@ func (l *logLayout) check() error {
 		if i > 0 && p.before == "" {
 			return fmt.Errorf("$%s and $%s have no text between them, so their values cannot be told apart", l.parts[i-1].variable, p.variable)
 		}
-		switch p.variable {
-		case "time_local", "time_iso8601", "msec":
-			timed = true
-		}
+		timed = timed || p.isTime()
 	}
 	if !timed {
 		return errors.New("has no time (it needs $time_iso8601, $time_local or $msec)")
@@ -218,24 +215,66 @@ func (l *logLayout) read(line string, f fields) (fields, int64, error) {
 
 // cut cuts the value of part i from the beginning of text.
 func (l *logLayout) cut(text string, i int) (value, rest string, ok bool) {
-	after := l.tail
-	if i+1 < len(l.parts) {
-		after = l.parts[i+1].before
-	}
+	after := l.after(i)
 	if after == "" {
 		return text, "", true
 	}
-	for from := 0; ; {
+	for from := l.parts[i].least(text); ; {
 		at := strings.Index(text[from:], after)
 		if at < 0 {
 			return "", "", false
 		}
 		at += from
-		if l.escape == escapeNone || !escapedAt(text, at) {
+		if (l.escape == escapeNone || !escapedAt(text, at)) && l.timeFollows(text[at:], i+1) {
 			return text[:at], text[at:], true
 		}
 		from = at + 1
 	}
+}
+
+// after returns the text after part i.
+func (l *logLayout) after(i int) string {
+	if i+1 < len(l.parts) {
+		return l.parts[i+1].before
+	}
+	return l.tail
+}
+
+// timeFollows reports whether text begins with part i, if that part is a time.
+// A value that clients choose, such as the user, may contain the text before the
+// time, so that text alone does not end the value.
+func (l *logLayout) timeFollows(text string, i int) bool {
+	if i == len(l.parts) || !l.parts[i].isTime() {
+		return true
+	}
+	p := &l.parts[i]
+	value := text[len(p.before):]
+	if after := l.after(i); after != "" {
+		value = value[:min(len(value), longestTime+len(after))]
+		from := p.least(value)
+		end := strings.Index(value[from:], after)
+		if end < 0 {
+			return false
+		}
+		value = value[:from+end]
+	}
+	_, _, err := p.time(value)
+	return err == nil
+}
+
+// longestTime bounds the text of a time.
+const longestTime = 64
+
+func (p *logPart) isTime() bool { return p.name == "" && p.variable != "request" }
+
+// least returns how many bytes of text belong to the value for certain:
+// $time_local has a space within it.
+func (p *logPart) least(text string) int {
+	const date = len("03/Mar/2026:07:12:05 ")
+	if p.variable == "time_local" && len(text) >= date && text[date-1] == ' ' {
+		return date
+	}
+	return 0
 }
 
 // escapedAt reports whether an odd number of backslashes precedes a byte.

@@ -33,7 +33,11 @@ func TestLogFormats(t *testing.T) {
 		"msecGoesLast":  {`$time_iso8601 $msec $remote_addr`, `2026-03-03T07:12:06+00:00 1772521925.250 192.0.2.7`, map[string]string{"ip": "192.0.2.7"}, second + 250_000},
 		"none":          {`escape=none $msec|$http_x|`, `1772521925|a\|`, map[string]string{"header:x": `a\`}, second},
 		"own":           {`$msec $request_id $upstream_addr;`, `1772521925.000 0af1 10.0.0.1:80, 10.0.0.2:80;`, map[string]string{"request_id": "0af1", "upstream_addr": "10.0.0.1:80, 10.0.0.2:80"}, second},
-		"hostAndPort":   {`$host:$server_port $msec`, `shop.example:443 1772521925.000`, map[string]string{"host": "shop.example", "server_port": "443"}, second},
+		"hostileUser": {`$remote_user [$time_local] "$request"`, `a [b [03/Mar/2026:07:12:06 +0000] \x22 [03/Mar/2026:07:12:05 +0000] "GET /a HTTP/1.1"`,
+			map[string]string{"user": `a [b [03/Mar/2026:07:12:06 +0000] "`, "method": "GET", "path": "/a"}, second},
+		"unquotedTime": {`$remote_addr $time_local $status`, `192.0.2.7 03/Mar/2026:07:12:05 +0000 200`, map[string]string{"ip": "192.0.2.7", "status": "200"}, second},
+		"timeAtTheEnd": {`$remote_user $msec`, `a 1 1772521925.000`, map[string]string{"user": "a 1"}, second},
+		"hostAndPort":  {`$host:$server_port $msec`, `shop.example:443 1772521925.000`, map[string]string{"host": "shop.example", "server_port": "443"}, second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			format, err := ParseLogFormat(c.format)
