@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
@@ -21,8 +22,12 @@ type replayInputs struct {
 func openInputs(names []string, stdin io.Reader) (*replayInputs, error) {
 	in := &replayInputs{}
 	known := true
-	for _, name := range names {
+	for i, name := range names {
 		if name == "-" {
+			if slices.Contains(names[:i], name) {
+				in.close()
+				return nil, usagef("input: - is standard input, which can be read once (remove the second)")
+			}
 			in.named = append(in.named, replay.Input{Name: "standard input", Reader: stdin})
 			known = false
 			continue

@@ -15,6 +15,7 @@ func TestSuggestRefusesWrongUsage(t *testing.T) {
 		args []string
 	}{
 		"noInput":   {"give at least one input", []string{"--by", "ip"}},
+		"twoStdins": {"- is standard input, which can be read once", []string{"--by", "ip", "-", sampleLog, "-"}},
 		"noBy":      {"--by: is missing", []string{sampleLog}},
 		"wrongBy":   {`(did you mean "path"?)`, []string{"--by", "pth", sampleLog}},
 		"noShare":   {`--deny-below: "0" is not a share`, []string{"--by", "ip", "--deny-below", "0", sampleLog}},

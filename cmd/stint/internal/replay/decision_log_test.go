@@ -53,33 +53,128 @@ func TestASampleOfCallersIsDecidedAnew(t *testing.T) {
 	}
 }
 
-// Minutes in which the log lacks lines are excluded from what the decisions stand for: that of
-// the line before the gap, and that of the line behind it.
+// Minutes in which the log lacks lines are excluded from what the decisions stand for: from that
+// of the line before the gap to that of the line behind it, on all nodes.
 func TestMinutesWithGapsAreExcluded(t *testing.T) {
 	line := func(minutes float64, caller, sample string) string {
 		return decisionLine(int(minutes*minute), caller, "orders", true, sample)
 	}
 	events := line(0, "a", inSample) + line(0.5, "a", inSample) + line(1, "b", inSample) + // 2 and 1
-		line(2, "a", inSample) + line(2.5, "c", inSample) + // excluded, and a gap follows
+		line(2, "a", inSample) + line(2.5, "c", inSample) + // excluded, and a gap of minutes follows
 		line(7.5, "z", elsewhere+`,"dropped_before":7`) + line(7.6, "a", inSample) + // excluded
 		line(8, "a", inSample) + line(9, "b", inSample) // 1 and 1
-	other := line(3, "a", inSample) + line(4, "d", inSample) // of a node without a gap
+	other := line(3, "a", inSample) + line(4, "d", inSample) // excluded: the callers came to the other node, too
 	o := Options{Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], algorithm: fixed_window, limit: 2, window: 1h}]")}
 	for _, o.Reorder = range []time.Duration{0, time.Minute} {
 		_, s := replayed(t, o, inputsOf(events, other)...)
 		l := s.DecisionLog
 		// Of a, the events in minutes with gaps are decided: so the one in minute 8 is denied.
-		if l.Gaps != 2 || l.Excluded != 3 || l.Dropped != 7 || l.Callers != 3 || s.Events != 10 || math.Abs(l.Events-700) > 1e-6 || math.Abs(l.Denied-200) > 1e-6 {
+		if l.Gaps != 6 || l.Excluded != 5 || l.Dropped != 7 || l.Callers != 2 || s.Events != 10 || math.Abs(l.Events-500) > 1e-6 || math.Abs(l.Denied-100) > 1e-6 {
 			t.Errorf("reordered by %v: %+v of %d events", o.Reorder, l, s.Events)
 		}
 		var table strings.Builder
 		if err := s.WriteText(&table); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"the log lacks 7 lines", "3 events in 2 minutes that lack lines", "700 events, 200 ± ", "denied (28.6 % ± "} {
+		for _, want := range []string{"the log lacks 7 lines", "5 events in 6 minutes that lack lines", "500 events, 100 ± ", "denied (20 % ± "} {
 			if !strings.Contains(table.String(), want) {
 				t.Errorf("the table lacks %q:\n%s", want, &table)
 			}
+		}
+	}
+}
+
+// Gaps that meet are one, in whatever order they are found.
+func TestGapsAreJoined(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		tally, want := newLogTally(), map[int64]bool{}
+		for range random.IntN(8) {
+			g := gap{random.Int64N(40), 0}
+			g.last = g.first + random.Int64N(6)
+			tally.addGapLocked(g)
+			for m := g.first; m <= g.last; m++ {
+				want[m] = true
+			}
+		}
+		tally.lines = 1
+		if got := tally.reading().Gaps; got != int64(len(want)) {
+			t.Errorf("%v: %d minutes, want %d", tally.gaps, got, len(want))
+		}
+		for m := int64(-1); m < 50; m++ {
+			if tally.inGap(m) != want[m] {
+				t.Errorf("%v: minute %d: %v", tally.gaps, m, !want[m])
+			}
+		}
+		for i := 1; i < len(tally.gaps); i++ {
+			if tally.gaps[i].first <= tally.gaps[i-1].last+1 {
+				t.Errorf("%v are not joined", tally.gaps)
+			}
+		}
+	}
+}
+
+// A log whose newest lines come first, as some exports have it, is counted in bounded memory.
+func TestADescendingLogIsCounted(t *testing.T) {
+	tally := newLogTally()
+	const minutes = 20_000
+	for m := range int64(minutes) {
+		tally.count((minutes-m)*minute, uint64(m%3+1), m%2 == 0)
+		if len(tally.open) > mostOpen+1 {
+			t.Fatalf("%d minutes are open", len(tally.open))
+		}
+	}
+	for m := range tally.open {
+		tally.close(m)
+	}
+	events := 0.0
+	for _, c := range tally.callers {
+		events += c.events
+	}
+	if events != minutes || len(tally.callers) != 3 {
+		t.Errorf("%v events of %d callers", events, len(tally.callers))
+	}
+}
+
+// What the decisions stand for are the recorded requests, without the retries of a model.
+func TestDecisionLogsStandForRecordedRequests(t *testing.T) {
+	o := Options{Rules: ruleSet(t, "rules: [{id: orders, by: [api_key], limit: 1, window: 1s}]"), Reorder: time.Minute, Retries: HammerRetries}
+	events := decisionLine(1, "a", "orders", true, inSample) + decisionLine(2, "a", "orders", false, denied) + decisionLine(3, "b", "orders", true, inSample+`,"dropped_before":2`)
+	later := decisionLine(5*minute, "b", "orders", true, inSample) + decisionLine(5*minute, "b", "orders", true, inSample)
+	_, s := replayed(t, o, inputsOf(events+later)...)
+	l, r := s.DecisionLog, s.Retries
+	if r.Recorded != 5 || r.Retried == 0 || s.Events != 5+r.Retried || l.Excluded != 3 || math.Abs(l.Events-200) > 1e-6 || math.Abs(l.Denied-100) > 1e-6 || l.Callers != 1 {
+		t.Errorf("%+v, %+v, %+v", s, l, r)
+	}
+}
+
+// A sweep, and all else that reads keys, tells what the log lacks.
+func TestReadersOfKeysTellOfDecisionLogs(t *testing.T) {
+	events := decisionLine(1, "a", "orders", true, inSample) + decisionLine(2, "b", "orders", false, elsewhere) +
+		decisionLine(3*minute, "a", "orders", true, `"sample_rate":0.1,"sampled":true,"dropped_before":7`) + decisionLine(3*minute, "a", "orders", false, denied)
+	o := Options{By: "key"}
+	r, err := Sweep(t.Context(), o, []Swept{{1, twoASecond(t).Limit}}, inputsOf(events)...)
+	want := LogReading{Lines: 4, LeftOut: 1, Dropped: 7, Gaps: 4, ShareOfCallers: 0.01, GreatestShare: 0.1}
+	if err != nil || r.DecisionLog == nil || *r.DecisionLog != want || r.Events != 3 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	var table strings.Builder
+	if err := r.WriteText(&table, "limit"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"all decisions of 1 % of the callers", "1 lines of other callers", "fewer than 30 callers", "the log lacks 7 lines", "1 % of the callers in one part of the log and 10 % in another", "4 minutes that lack lines"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &table)
+		}
+	}
+}
+
+// Numbers that no server writes make no sum overflow.
+func TestNumbersOfDecisionLinesAreBounded(t *testing.T) {
+	for _, sample := range []string{`"sample_rate":1e-320`, inSample + `,"dropped_before":-1`, inSample + `,"dropped_before":9223372036854775807`, inSample + `,"dropped_before":"x"`} {
+		_, s := replayed(t, Options{Limit: twoASecond(t).Limit, By: "key"}, inputsOf(decisionLine(1, "a", "", true, inSample)+decisionLine(1, "a", "", true, sample))...)
+		if s.Unreadable != 1 || s.Events != 1 || s.DecisionLog.Dropped != 0 {
+			t.Errorf("%s: %+v", sample, s)
 		}
 	}
 }

@@ -31,6 +31,8 @@ type Reading struct {
 
 	Unreadable      int64     `json:"unreadable"`
 	UnreadableLines []BadLine `json:"unreadable_lines"`
+
+	DecisionLog *LogReading `json:"decision_log,omitempty"` // nil if no input is one
 }
 
 // ReadKeys calls each with every event, in the order in which a replay of a limit
@@ -59,6 +61,7 @@ func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error,
 	reading.Keys = int64(keys.count)
 	reading.Outside, reading.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
 	reading.Unreadable, reading.UnreadableLines = r.merger.bad.count, append([]BadLine{}, r.merger.bad.first...)
+	reading.DecisionLog = log.reading()
 	if log.weighsOnly() && reading.Events == 0 {
 		err = errors.Join(err, errors.New("the decision log is a sample of requests, so limits cannot be tried on it (log with --decision-log-sample 1%:caller)"))
 	}

@@ -125,6 +125,7 @@ func (r *retrier) decide(ctx context.Context, p *pending) error {
 	if next.text = next.raw; p.text != p.raw {
 		next.text = strings.Clone(p.text)
 	}
+	next.caller = 0 // a decision log stands for recorded requests, not for their retries
 	r.again(next)
 	return nil
 }
