@@ -41,8 +41,9 @@ type SweptValue struct {
 
 // judge decides every event by one limit of a sweep.
 type judge struct {
+	Swept
+
 	store  stint.Store
-	limit  stint.Limit
 	denied int64
 	keys   *keySet // that were denied
 }
@@ -58,7 +59,7 @@ func Sweep(ctx context.Context, options Options, limits []Swept, inputs ...Input
 	clock := func() time.Time { return time.UnixMicro(now) }
 	judges := make([]judge, len(limits))
 	for i := range limits {
-		judges[i] = judge{store: memoryStore(clock), limit: limits[i].Limit, keys: newKeySet()}
+		judges[i] = judge{Swept: limits[i], store: memoryStore(clock), keys: newKeySet()}
 	}
 	reading, err := ReadKeys(ctx, options, func(e KeyedEvent) error {
 		now = e.Time
@@ -71,13 +72,13 @@ func Sweep(ctx context.Context, options Options, limits []Swept, inputs ...Input
 	}, inputs...)
 	report := SweepReport{Reading: reading}
 	for i := range judges {
-		report.Values = append(report.Values, judges[i].value(limits[i].Value, &reading))
+		report.Values = append(report.Values, judges[i].result(&reading))
 	}
 	return report, err
 }
 
 func (j *judge) decide(ctx context.Context, e *KeyedEvent) error {
-	d, err := j.store.Take(ctx, stint.Claim{Key: e.Key, Limit: j.limit, Cost: e.Cost, At: e.At})
+	d, err := j.store.Take(ctx, stint.Claim{Key: e.Key, Limit: j.Limit, Cost: e.Cost, At: e.At})
 	if err != nil {
 		return fmt.Errorf("no decision: %w", err)
 	}
@@ -88,8 +89,8 @@ func (j *judge) decide(ctx context.Context, e *KeyedEvent) error {
 	return nil
 }
 
-func (j *judge) value(value int64, of *Reading) SweptValue {
-	v := SweptValue{Value: value, Denied: j.denied, CallersDenied: int64(j.keys.count)}
+func (j *judge) result(of *Reading) SweptValue {
+	v := SweptValue{Value: j.Value, Denied: j.denied, CallersDenied: int64(j.keys.count)}
 	if of.Events > 0 {
 		v.ShareDenied = float64(v.Denied) / float64(of.Events)
 		v.ShareCallers = float64(v.CallersDenied) / float64(of.Keys)
