@@ -110,7 +110,7 @@ func Find(ctx context.Context, options Options, inputs ...replay.Input) (Report,
 	options.Replay.Rules = nil
 	callers := newCallers()
 	reading, err := replay.ReadKeys(ctx, options.Replay, callers.add, inputs...)
-	report := Report{Reading: reading, By: options.Replay.By, DenyBelow: options.DenyBelow, LeftOut: callers.leftOut}
+	report := Report{Reading: reading, By: options.Replay.By, DenyBelow: options.DenyBelow, LeftOut: callers.leftOut, Windows: []Window{}, Buckets: []Bucket{}}
 	if ctx.Err() != nil || callers.events == 0 {
 		return report, err
 	}
@@ -198,6 +198,7 @@ func (s *search) rates() (rates []int64) {
 // frontier returns the buckets that no bucket of a lower rate replaces, and the
 // one that admits least within a minute.
 func frontier(all []*Bucket) (kept []Bucket, least *Bucket) {
+	kept = []Bucket{}
 	for _, b := range all {
 		if b == nil || len(kept) > 0 && b.Burst >= kept[len(kept)-1].Burst {
 			continue

@@ -188,6 +188,9 @@ func TestNothingToSearchIn(t *testing.T) {
 		if err := r.WriteText(io.Discard); err != nil {
 			t.Error(err)
 		}
+		if text, err := json.Marshal(r); err != nil || !strings.Contains(string(text), `"windows":[],"buckets":[]`) {
+			t.Errorf("%v: %s", err, text)
+		}
 	}
 	line := `{"t_us":1,"key":"a","api_key":"a","id":"a","path":"/x","cost":1,"rule":"r","allowed":true,"sample_rate":0.01}`
 	if _, err := Find(t.Context(), Options{replay.Options{By: "key"}, 0.01}, inputOf(line)); err == nil || !strings.Contains(err.Error(), "is a sample of requests") {

@@ -76,6 +76,7 @@ func (d *Denial) cells() string {
 
 func (r *Report) writeBuckets(w io.Writer) {
 	if len(r.Buckets) == 0 {
+		fmt.Fprint(w, "\ntoken_bucket, by its rate\tnone\n")
 		return
 	}
 	fmt.Fprint(w, "\ntoken_bucket, by its rate\tburst\tdenied\tshare\tcallers\tshare\n")

@@ -122,16 +122,7 @@ func (t *logTally) add(l *logLine, of *source, at int64, rules bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lines++
-	t.dropped += l.dropped
-	now := at / minute
-	if l.dropped > 0 {
-		last, ok := t.last[of]
-		if !ok {
-			last = now
-		}
-		t.addGapLocked(gap{min(last, now), max(last, now)})
-	}
-	t.last[of] = now
+	t.findGapLocked(l, of, at)
 	switch {
 	case l.part:
 		t.weighLocked(l)
@@ -149,8 +140,35 @@ func (t *logTally) add(l *logLine, of *source, at int64, rules bool) bool {
 	return true
 }
 
+// pass looks for a gap before a line that the replay leaves out, because the gap may lie in the
+// part that it decides.
+func (t *logTally) pass(l *logLine, of *source, at int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.findGapLocked(l, of, at)
+}
+
 // gap is a span of minutes that lack lines, from the first to the last.
 type gap struct{ first, last int64 }
+
+// findGapLocked adds the gap before a line, as far as it lies in the part of the traffic that is
+// decided.
+func (t *logTally) findGapLocked(l *logLine, of *source, at int64) {
+	now := at / minute
+	last, ok := t.last[of]
+	t.last[of] = now
+	if l.dropped == 0 {
+		return
+	}
+	if !ok {
+		last = now
+	}
+	g := gap{max(min(last, now), of.span.since/minute), min(max(last, now), (of.span.until-1)/minute)}
+	if g.first <= g.last {
+		t.dropped += l.dropped
+		t.addGapLocked(g)
+	}
+}
 
 // addGapLocked adds a gap, and joins it with those that it meets.
 func (t *logTally) addGapLocked(g gap) {

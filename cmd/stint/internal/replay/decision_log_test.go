@@ -84,6 +84,26 @@ func TestMinutesWithGapsAreExcluded(t *testing.T) {
 	}
 }
 
+// A gap is found if the line before it, or the one behind it, is in a part that is left out.
+func TestGapsReachIntoAPartOfALog(t *testing.T) {
+	line := func(minutes float64, sample string) string {
+		return decisionLine(int(minutes*minute), "a", "orders", true, sample)
+	}
+	node := line(1, inSample) + line(5, inSample+`,"dropped_before":2`) + line(7, inSample) + line(11, inSample+`,"dropped_before":3`) + line(20, inSample+`,"dropped_before":4`) +
+		line(21, inSample+`,"dropped_before":5`)
+	other := line(3, inSample) + line(6, inSample) + line(9, inSample)
+	for _, c := range []struct {
+		since, until            int64
+		gaps, dropped, complete int64
+	}{{2, 10, 4 + 3, 5, 1}, {6, 7, 0, 0, 1}, {4, 6, 2, 2, 0}, {6, 11, 4, 3, 1}} {
+		o := Options{Limit: twoASecond(t).Limit, By: "key", Since: time.UnixMicro(c.since * minute), Until: time.UnixMicro(c.until * minute)}
+		_, s := replayed(t, o, inputsOf(node, other)...)
+		if l := s.DecisionLog; l.Gaps != c.gaps || l.Dropped != c.dropped || s.Events-l.Excluded != c.complete {
+			t.Errorf("%+v: %+v of %d events", c, l, s.Events)
+		}
+	}
+}
+
 // Gaps that meet are one, in whatever order they are found.
 func TestGapsAreJoined(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

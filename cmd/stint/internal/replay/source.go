@@ -195,6 +195,11 @@ func (s *source) readEvent(e *event, line string) (decide bool, err error) {
 		return false, err
 	}
 	if !s.span.contains(e.t) {
+		if s.scratch.isLog() {
+			if l, err := s.scratch.logLine(); err == nil {
+				s.log.pass(&l, s, e.t)
+			}
+		}
 		return false, nil
 	}
 	by := s.by.by
