@@ -69,8 +69,15 @@ func (e *UnknownAttributeError) Error() string {
 	if near, ok := suggest.Name(e.Name, e.Known); ok {
 		return fmt.Sprintf("by: no event has the attribute %.60q (did you mean %q?)", e.Name, near)
 	}
-	return fmt.Sprintf("by: no event has the attribute %.60q (the events have %s)", e.Name, strings.Join(e.Known, ", "))
+	shown, more := e.Known, ""
+	if hidden := len(shown) - mostShown; hidden > 0 {
+		shown, more = shown[:mostShown], fmt.Sprintf(" and %d others", hidden)
+	}
+	return fmt.Sprintf("by: no event has the attribute %.60q (the events have %s%s)", e.Name, strings.Join(shown, ", "), more)
 }
+
+// mostShown is the number of attributes in the error.
+const mostShown = 20
 
 // byTally counts the events that lack the attribute to count by, and learns
 // which attributes there are. The goroutines of all inputs share it.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -36,6 +37,11 @@ func TestMissingAttributesCountAsUnderARule(t *testing.T) {
 func TestUnknownAttributesAreRefused(t *testing.T) {
 	alb := strings.Join(linesOf(t, "alb.log"), "\n")
 	sample := strings.Join(linesOf(t, "sample_access.log"), "\n")
+	var wide strings.Builder
+	wide.WriteString(`{"t_us":1`)
+	for i := range 24 {
+		fmt.Fprintf(&wide, `,"a%02d":1`, i)
+	}
 	for name, c := range map[string]struct{ by, text, want string }{
 		"misspelled":     {"pth", sample, `no event has the attribute "pth" (did you mean "path"?)`},
 		"header":         {"header:user_agent", sample, `did you mean "header:user-agent"`},
@@ -43,6 +49,7 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 		"notOfALB":       {"sattus", alb, `did you mean "status"`},
 		"notOfALine":     {"tennant", `{"t_us":1,"tenant":"a"}`, `did you mean "tenant"`},
 		"nullIsNoMember": {"tier", `{"t_us":1,"tier":null,"ip":"x"}`, "(the events have ip, t_us)"},
+		"manyMembers":    {"zebra", wide.String() + "}", "a18, a19 and 5 others)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Run(t.Context(), Options{Limit: compiled(t, "2/h"), By: c.by}, inputsOf(c.text)...)
