@@ -57,10 +57,7 @@ func Sweep(ctx context.Context, options Options, limits []Swept, inputs ...Input
 	}
 	now := int64(0)
 	clock := func() time.Time { return time.UnixMicro(now) }
-	judges := make([]judge, len(limits))
-	for i := range limits {
-		judges[i] = judge{Swept: limits[i], store: memoryStore(clock), keys: newKeySet()}
-	}
+	judges := newJudges(limits, clock)
 	reading, err := ReadKeys(ctx, options, func(e KeyedEvent) error {
 		now = e.Time
 		for i := range judges {
@@ -75,6 +72,16 @@ func Sweep(ctx context.Context, options Options, limits []Swept, inputs ...Input
 		report.Values = append(report.Values, judges[i].result(&reading))
 	}
 	return report, err
+}
+
+// newJudges returns a judge for each limit, with a store and a limit of its own.
+func newJudges(limits []Swept, clock func() time.Time) []judge {
+	judges := make([]judge, len(limits))
+	for i := range limits {
+		own := Swept{limits[i].Value, limitCopies{}.of(limits[i].Limit)}
+		judges[i] = judge{Swept: own, store: memoryStore(clock), keys: newKeySet()}
+	}
+	return judges
 }
 
 func (j *judge) decide(ctx context.Context, e *KeyedEvent) error {
