@@ -39,7 +39,9 @@ type RuleCount struct {
 
 	Limits []LimitCount `json:"limits,omitempty"` // if the rule has several
 
-	// DeniedOverTime are the denials by this rule in the steps of [Report.OverTime].
+	// The events that this rule counted, and those that it denied, in the steps of
+	// [Report.OverTime].
+	EventsOverTime []int64 `json:"events_over_time"`
 	DeniedOverTime []int64 `json:"denied_over_time"`
 }
 
@@ -58,7 +60,8 @@ type attribution struct {
 	counts  []RuleCount
 	alone   *aloneJudge // nil: Alone is not asked for, or follows from the other counts
 	asked   bool        // Alone is asked for
-	denied  []int       // the rules that denied the current event, as indexes of counts
+	counted []int       // the rules that counted the current event, as indexes of counts
+	denied  []int       // those of them that denied it
 }
 
 func newAttribution(set *rule.Set, alone bool) *attribution {
@@ -107,7 +110,7 @@ func (c *RuleCount) limit(l stint.Limit) *LimitCount {
 
 // count counts a decided event.
 func (a *attribution) count(o *rule.Outcome) {
-	a.denied = a.denied[:0]
+	a.counted, a.denied = a.counted[:0], a.denied[:0]
 	rules, limits := 0, 0
 	if !o.Decision.Allowed {
 		rules, limits = enforcedDenials(o.Hits)
@@ -119,6 +122,7 @@ func (a *attribution) count(o *rule.Outcome) {
 		}
 		c := &a.counts[n]
 		c.Events++
+		a.counted = append(a.counted, n)
 		if !denies(hits) {
 			c.Allowed++
 			continue

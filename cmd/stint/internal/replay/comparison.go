@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ type comparison struct {
 	outcome rule.Outcome
 	counts  Comparison
 	byID    map[string]int // index in counts.PerRule
+	line    int            // the first line of the series that has counts of a rule
 
 	hasher       hasher
 	newlyDenied  *ranking[identityText]
@@ -46,7 +48,8 @@ type Comparison struct {
 	TopNewlyDenied  []CallerChange `json:"top_newly_denied"`
 	TopNewlyAllowed []CallerChange `json:"top_newly_allowed"`
 
-	// The newly denied and newly allowed events in the steps of [Report.OverTime].
+	// The denied, newly denied and newly allowed events in the steps of [Report.OverTime].
+	DeniedOverTime       []int64 `json:"denied_over_time"`
 	NewlyDeniedOverTime  []int64 `json:"newly_denied_over_time"`
 	NewlyAllowedOverTime []int64 `json:"newly_allowed_over_time"`
 }
@@ -59,6 +62,10 @@ type RuleChange struct {
 	After        int64  `json:"denied_after"`
 	NewlyDenied  int64  `json:"newly_denied"`  // by the rule of the other set
 	NewlyAllowed int64  `json:"newly_allowed"` // denied before by the rule of the first set
+
+	// Before and After in the steps of [Report.OverTime].
+	BeforeOverTime []int64 `json:"denied_before_over_time"`
+	AfterOverTime  []int64 `json:"denied_after_over_time"`
 }
 
 // CallerChange is a caller with requests that are decided differently.
@@ -97,6 +104,7 @@ func (c *comparison) rule(id string) *RuleChange {
 func (c *comparison) decide(ctx context.Context, p *pending, before *result, at []int64) error {
 	if !before.decision.Allowed {
 		c.rule(before.rule).Before++
+		at[c.lineOf(before.rule)+ruleBefore]++
 	}
 	c.store.begin(p)
 	err := c.set.DecideInto(ctx, &c.store, c.event, max(p.cost, -p.cost), &c.outcome)
@@ -113,6 +121,8 @@ func (c *comparison) decide(ctx context.Context, p *pending, before *result, at 
 	} else {
 		c.counts.Denied++
 		c.rule(c.bindingRule()).After++
+		at[lineDeniedAfter]++
+		at[c.lineOf(c.bindingRule())+ruleAfter]++
 	}
 	switch {
 	case before.decision.Allowed && !allowed:
@@ -128,6 +138,16 @@ func (c *comparison) decide(ctx context.Context, p *pending, before *result, at 
 	}
 	return nil
 }
+
+// lines returns the number of lines in the series that the comparison needs. A deny list has
+// lines even before its first denial.
+func (c *comparison) lines() int {
+	c.rule("")
+	return linesOfRule * len(c.counts.PerRule)
+}
+
+// lineOf returns the first of the lines of a rule whose counts exist.
+func (c *comparison) lineOf(id string) int { return c.line + linesOfRule*c.byID[id] }
 
 // bindingRule returns the rule whose answer a denial was. It is empty for a deny list.
 func (c *comparison) bindingRule() string {
@@ -145,12 +165,18 @@ func (c *comparison) change(callers *ranking[identityText], who identityText) {
 }
 
 // report returns the counts, with the top callers.
-func (c *comparison) report(top int, requests *keyCounts, show func(identityText) string) *Comparison {
+func (c *comparison) report(top int, requests *keyCounts, s *series, show func(identityText) string) *Comparison {
 	r := c.counts
 	if n := r.Allowed + r.Denied; n > 0 {
 		r.ShareDenied = float64(r.Denied) / float64(n)
 	}
 	r.PerRule = append([]RuleChange{}, r.PerRule...)
+	for i := range r.PerRule {
+		line := c.lineOf(r.PerRule[i].Rule)
+		r.PerRule[i].BeforeOverTime, r.PerRule[i].AfterOverTime = s.line(line+ruleBefore), s.line(line+ruleAfter)
+	}
+	r.PerRule = slices.DeleteFunc(r.PerRule, func(one RuleChange) bool { return one.Rule == "" && one.Before+one.After == 0 })
+	r.DeniedOverTime, r.NewlyDeniedOverTime, r.NewlyAllowedOverTime = s.line(lineDeniedAfter), s.line(lineNewlyDenied), s.line(lineNewlyAllowed)
 	r.CallersNewlyDenied, r.CallersNewlyAllowed = int64(c.newlyDenied.counts.count), int64(c.newlyAllowed.counts.count)
 	changes := func(of *ranking[identityText]) []CallerChange {
 		all := of.sorted(func(a, b *ranked[identityText]) int { return cmp.Compare(a.of.text, b.of.text) })

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,15 +59,24 @@ func TestComparisonEqualsTwoReplays(t *testing.T) {
 		t.Errorf("got %+v, want %d newly denied and %d newly allowed", c, newlyDenied, newlyAllowed)
 	}
 	for _, got := range c.PerRule {
-		if got != *want[got.Rule] {
+		if sum(got.BeforeOverTime) != got.Before || sum(got.AfterOverTime) != got.After {
+			t.Errorf("rule %q over time: %v and %v, of %d and %d", got.Rule, got.BeforeOverTime, got.AfterOverTime, got.Before, got.After)
+		}
+		got.BeforeOverTime, got.AfterOverTime = nil, nil
+		if !reflect.DeepEqual(&got, want[got.Rule]) {
 			t.Errorf("got %+v, want %+v", got, *want[got.Rule])
 		}
 	}
 	if len(c.PerRule) != len(want) {
 		t.Errorf("%d rules, want %d", len(c.PerRule), len(want))
 	}
-	if sum(c.NewlyDeniedOverTime) != newlyDenied || sum(c.NewlyAllowedOverTime) != newlyAllowed || len(c.NewlyDeniedOverTime) != len(s.OverTime.Events) {
+	if sum(c.DeniedOverTime) != c.Denied || sum(c.NewlyDeniedOverTime) != newlyDenied || sum(c.NewlyAllowedOverTime) != newlyAllowed || len(c.NewlyDeniedOverTime) != len(s.OverTime.Events) {
 		t.Errorf("over time %v and %v", c.NewlyDeniedOverTime, c.NewlyAllowedOverTime)
+	}
+	for _, one := range s.PerRule {
+		if sum(one.EventsOverTime) != one.Events || sum(one.DeniedOverTime) != one.Denied {
+			t.Errorf("rule %q over time: %v and %v, of %d and %d", one.Rule, one.EventsOverTime, one.DeniedOverTime, one.Events, one.Denied)
+		}
 	}
 	if sum(s.OverTime.Denied) != s.Denied || sum(s.OverTime.Events) != s.Events {
 		t.Errorf("over time %+v", s.OverTime)

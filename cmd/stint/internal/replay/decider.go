@@ -26,7 +26,8 @@ type result struct {
 	rule, key string // rule and key of the binding claim; empty without one
 	decision  stint.Decision
 	caller    identityText
-	denied    []int // the rules that denied it, as indexes of the counts
+	counted   []int // the rules that counted it, as indexes of the counts
+	denied    []int // those of them that denied it
 }
 
 // limitDecider decides every event by one limit. Events may change the limit's
@@ -43,7 +44,7 @@ type limitDecider struct {
 }
 
 func newLimitDecider(store stint.Store, o *Options, callers *callerTally) *limitDecider {
-	d := &limitDecider{store: store, limit: o.Limit, format: o.Format, secret: secretAttribute(o.By), callers: callers, show: o.show}
+	d := &limitDecider{store: store, limit: o.Limit, format: o.Format, secret: SecretAttribute(o.By), callers: callers, show: o.show}
 	d.counts = RuleCount{Rule: o.Limit.Rule(), Mode: rule.Enforce.String()}
 	return d
 }
@@ -59,6 +60,7 @@ func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err
 	}
 	out.caller = identityText{p.text, kindOfLimit, d.secret}
 	d.counts.Events++
+	out.counted = onlyLimit
 	if out.decision.Allowed {
 		d.counts.Allowed++
 		out.denied = nil

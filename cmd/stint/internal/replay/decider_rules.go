@@ -66,7 +66,7 @@ func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
 // report sets the result from the outcome. An event on a list, or that no
 // enforced rule counted, has no binding claim.
 func (d *rulesDecider) report(out *result) {
-	*out = result{decision: d.outcome.Decision, caller: d.caller(), denied: d.attribution.denied}
+	*out = result{decision: d.outcome.Decision, caller: d.caller(), counted: d.attribution.counted, denied: d.attribution.denied}
 	for i := range d.outcome.Hits {
 		if key := d.outcome.Hits[i].Key; key != "" {
 			d.tally.see(key)
@@ -99,7 +99,7 @@ func (d *rulesDecider) caller() identityText {
 	}
 	who = identityText{text: rule.KeyText(d.outcome.Hits[0].Key), kind: kindOfKey}
 	for _, f := range d.event.fields {
-		who.secret = who.secret || f.value != "" && secretAttribute(f.name) && strings.Contains(who.text, f.value)
+		who.secret = who.secret || f.value != "" && SecretAttribute(f.name) && strings.Contains(who.text, f.value)
 	}
 	return who
 }
@@ -107,7 +107,7 @@ func (d *rulesDecider) caller() identityText {
 // masked shortens the parts of a key that are credentials of the current event.
 func (d *rulesDecider) masked(key string) string {
 	for _, f := range d.event.fields {
-		if f.value != "" && secretAttribute(f.name) {
+		if f.value != "" && SecretAttribute(f.name) {
 			key = strings.ReplaceAll(key, f.value, d.show(identityText{text: f.value, secret: true}))
 		}
 	}

@@ -144,7 +144,7 @@ func (s *LogSummary) write(w io.Writer) {
 	fmt.Fprint(w, "sample\tof requests: it shows what was decided, and other rules cannot be tried on it (log with --decision-log-sample 1%:caller)\n")
 	fmt.Fprint(w, "\ndecided by\tallowed\t±\tdenied\n")
 	for _, one := range s.Weighed {
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\n", cmp.Or(one.Rule, "(no rule)"), one.Allowed, one.AllowedError, one.Denied)
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\n", Plain(cmp.Or(one.Rule, "(no rule)"), 28), one.Allowed, one.AllowedError, one.Denied)
 	}
 }
 

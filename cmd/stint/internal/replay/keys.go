@@ -43,8 +43,8 @@ func (k *keyTally) top(n int) (counts []KeyCount) {
 	return counts
 }
 
-// secretAttribute reports whether the values of an attribute are credentials.
-func secretAttribute(name string) bool {
+// SecretAttribute reports whether the values of an attribute are credentials.
+func SecretAttribute(name string) bool {
 	switch name {
 	case "api_key", "header:authorization", "header:proxy-authorization", "header:x-api-key", "header:cookie":
 		return true

@@ -192,7 +192,12 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	} else {
 		r.decider = newLimitDecider(store, o, r.callers)
 	}
-	r.series = newSeries(lineRules + len(r.decider.perRule()))
+	lines := lineRules + linesOfRule*len(r.decider.perRule())
+	if r.comparison != nil {
+		r.comparison.line = lines
+		lines += r.comparison.lines()
+	}
+	r.series = newSeries(lines)
 	r.reader = startReader(ctx, o, r.log, inputs)
 	if o.Rules == nil {
 		r.limits = &limitReader{first: o.Limit, known: map[string]stint.Limit{}}

@@ -48,13 +48,25 @@ type Series struct {
 	Denied  []int64 `json:"denied"`
 }
 
-// The lines of the series of a replay. The lines of the rules follow them.
+// The lines of the series of a replay. Two lines of each rule follow them, and then two of
+// each rule in the comparison.
 const (
 	lineEvents = iota
 	lineDenied
 	lineNewlyDenied
 	lineNewlyAllowed
+	lineDeniedAfter
 	lineRules
+)
+
+// The two lines of a rule, and those of a rule in the comparison.
+const (
+	ruleEvents = iota
+	ruleDenied
+	linesOfRule
+
+	ruleBefore = ruleEvents
+	ruleAfter  = ruleDenied
 )
 
 // count counts one decided event.
@@ -74,8 +86,11 @@ func (r *replay) count(p *pending, of *result) {
 	r.callers.count(of.caller, &of.decision, p, r.decider)
 	at := r.series.at(p.t)
 	at[lineEvents]++
+	for _, n := range of.counted {
+		at[lineRules+linesOfRule*n+ruleEvents]++
+	}
 	for _, n := range of.denied {
-		at[lineRules+n]++
+		at[lineRules+linesOfRule*n+ruleDenied]++
 	}
 	if of.decision.Allowed {
 		c.Allowed++
@@ -101,12 +116,12 @@ func (r *replay) report() Report {
 	s.PerRule = append([]RuleCount{}, r.decider.perRule()...)
 	s.DeniedByList = s.Denied
 	for i := range s.PerRule {
-		s.PerRule[i].DeniedOverTime = r.series.line(lineRules + i)
+		s.PerRule[i].EventsOverTime = r.series.line(lineRules + linesOfRule*i + ruleEvents)
+		s.PerRule[i].DeniedOverTime = r.series.line(lineRules + linesOfRule*i + ruleDenied)
 		s.DeniedByList -= s.PerRule[i].Binding
 	}
 	if r.comparison != nil {
-		s.Compare = r.comparison.report(top, &r.callers.requests, r.options.show)
-		s.Compare.NewlyDeniedOverTime, s.Compare.NewlyAllowedOverTime = r.series.line(lineNewlyDenied), r.series.line(lineNewlyAllowed)
+		s.Compare = r.comparison.report(top, &r.callers.requests, r.series, r.options.show)
 	}
 	s.DecisionLog = r.logSummary()
 	s.Retries = r.retrier.summary()

@@ -16,22 +16,7 @@ import (
 // not very large.
 func (s *Report) WriteText(out io.Writer) error {
 	w := &textWriter{Writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-	w.linef("events\t%d", s.Events)
-	if s.Events > 0 {
-		w.linef("time\t%s to %s", timeText(s.FirstUS), timeText(s.LastUS))
-	}
-	w.linef("keys\t%d", s.Keys)
-	w.linef("allowed\t%d\ndenied\t%d\nshare denied\t%s", s.Allowed, s.Denied, share(s.ShareDenied))
-	w.linef("callers denied\t%d of %d", s.CallersDenied, s.Callers)
-	w.linef("late\t%d\nunreadable\t%d", s.Late, s.Unreadable)
-	if s.Outside > 0 {
-		w.linef("outside\t%d", s.Outside)
-	}
-	if s.Missing > 0 {
-		w.linef("missing\t%d", s.Missing)
-	}
-	s.DecisionLog.write(w)
-	s.Retries.write(w)
+	s.writeSummary(w)
 	s.writeRules(w)
 	s.writeOverTime(w)
 	s.writeCallers(w)
@@ -40,6 +25,41 @@ func (s *Report) WriteText(out io.Writer) error {
 		s.Compare.write(w, s)
 	}
 	return w.Flush()
+}
+
+// Summary returns the parts of the report that are tables of a name and a text: the totals, and
+// what it says of a decision log and of retries. A row has its cells.
+func (s *Report) Summary() (tables [][][]string) {
+	var b strings.Builder
+	s.writeSummary(&b)
+	for table := range strings.SplitSeq(strings.TrimSuffix(b.String(), "\n"), "\n\n") {
+		var rows [][]string
+		for row := range strings.SplitSeq(table, "\n") {
+			rows = append(rows, strings.Split(row, "\t"))
+		}
+		tables = append(tables, rows)
+	}
+	return tables
+}
+
+// writeSummary writes rows whose cells are separated by tabs, and an empty line between tables.
+func (s *Report) writeSummary(w io.Writer) {
+	fmt.Fprintf(w, "events\t%d\n", s.Events)
+	if s.Events > 0 {
+		fmt.Fprintf(w, "time\t%s to %s\n", TimeText(s.FirstUS), TimeText(s.LastUS))
+	}
+	fmt.Fprintf(w, "keys\t%d\n", s.Keys)
+	fmt.Fprintf(w, "allowed\t%d\ndenied\t%d\nshare denied\t%s\n", s.Allowed, s.Denied, ShareText(s.ShareDenied))
+	fmt.Fprintf(w, "callers denied\t%d of %d\n", s.CallersDenied, s.Callers)
+	fmt.Fprintf(w, "late\t%d\nunreadable\t%d\n", s.Late, s.Unreadable)
+	if s.Outside > 0 {
+		fmt.Fprintf(w, "outside\t%d\n", s.Outside)
+	}
+	if s.Missing > 0 {
+		fmt.Fprintf(w, "missing\t%d\n", s.Missing)
+	}
+	s.DecisionLog.write(w)
+	s.Retries.write(w)
 }
 
 // textWriter writes a text whose tables have columns of their own widths.
@@ -55,12 +75,14 @@ func (w *textWriter) sectionf(heading string, args ...any) {
 	w.linef("\n"+heading, args...)
 }
 
-func share(of float64) string { return fmt.Sprintf("%.2f %%", 100*of) }
+// ShareText returns a share as a percentage.
+func ShareText(of float64) string { return fmt.Sprintf("%.2f %%", 100*of) }
 
-func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
+// TimeText returns a time in microseconds since the Unix epoch.
+func TimeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
 
-// waitText returns a time to wait, rounded for people.
-func waitText(us int64) string {
+// WaitText returns a time to wait, rounded for people.
+func WaitText(us int64) string {
 	if us < 0 {
 		return "forever"
 	}
@@ -73,9 +95,9 @@ func waitText(us int64) string {
 	return wait.String()
 }
 
-// plain returns text of the traffic as one line of at most width characters. Characters that
+// Plain returns text of the traffic as one line of at most width characters. Characters that
 // do not print, or that could move the cursor or turn the direction of a text, become U+FFFD.
-func plain(text string, width int) string {
+func Plain(text string, width int) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
@@ -99,9 +121,9 @@ func (s *Report) writeRules(w *textWriter) {
 		w.linef("(deny list)\t\t\t%d\t\t\t", s.DeniedByList)
 	}
 	for _, c := range s.PerRule {
-		w.linef("%s\t%s\t%d\t%s", plain(c.Rule, 28), c.Mode, c.Events, c.text(c.Mode))
+		w.linef("%s\t%s\t%d\t%s", Plain(c.Rule, 28), c.Mode, c.Events, c.text(c.Mode))
 		for _, l := range c.Limits {
-			w.linef("  %s\t\t\t%s", plain(rateText(l.Limit), 26), l.text(c.Mode))
+			w.linef("  %s\t\t\t%s", Plain(rateText(l.Limit), 26), l.text(c.Mode))
 		}
 	}
 	w.sectionf(`binding: it gave the answer to a denied request; these add up to the denied.
@@ -161,15 +183,15 @@ var sparks = []rune("▁▂▃▄▅▆▇█")
 func (t *Series) write(w *textWriter, heading string, lines []sparkline) {
 	joined := (len(t.Events) + sparkWidth - 1) / sparkWidth
 	step := time.Duration(t.StepUS*int64(joined)) * time.Microsecond
-	w.sectionf("%s, from %s, %s a character", heading, timeText(t.StartUS), stepText(step))
+	w.sectionf("%s, from %s, %s a character", heading, TimeText(t.StartUS), StepText(step))
 	for _, l := range lines {
 		counts := joinSteps(l.counts, joined)
-		w.linef("%s\t%s\tat most %d", plain(l.name, 12), spark(counts), slices.Max(counts))
+		w.linef("%s\t%s\tat most %d", Plain(l.name, 12), spark(counts), slices.Max(counts))
 	}
 }
 
-// stepText returns a whole number of seconds or more without units that are zero.
-func stepText(d time.Duration) string {
+// StepText returns a whole number of seconds or more without units that are zero.
+func StepText(d time.Duration) string {
 	for _, unit := range []struct {
 		length time.Duration
 		name   string
@@ -214,12 +236,12 @@ func (s *Report) writeCallers(w *textWriter) {
 	w.sectionf("top callers denied\trequests\tdenied\tshare\tlongest wait")
 	for i := range s.TopCallers {
 		c := &s.TopCallers[i]
-		w.linef("%s\t%d\t%d\t%s\t%s", plain(c.Caller, 32), c.Requests, c.Denied, share(c.ShareDenied), waitText(c.LongestWaitUS))
+		w.linef("%s\t%d\t%d\t%s\t%s", Plain(c.Caller, 32), c.Requests, c.Denied, ShareText(c.ShareDenied), WaitText(c.LongestWaitUS))
 	}
 	w.sectionf("of their denied\tuser agent\tpath\tstatus")
 	for i := range s.TopCallers {
 		c := &s.TopCallers[i]
-		w.linef("%s\t%s\t%s\t%s", plain(c.Caller, 20), c.most(c.UserAgents, agentText, 19), c.most(c.Paths, pathText, 15), c.most(c.Status, pathText, 4))
+		w.linef("%s\t%s\t%s\t%s", Plain(c.Caller, 20), c.most(c.UserAgents, agentText, 19), c.most(c.Paths, pathText, 15), c.most(c.Status, pathText, 4))
 	}
 }
 
@@ -243,12 +265,12 @@ func agentText(agent string, width int) string {
 	for _, common := range []string{"Mozilla/5.0 ", "(", "compatible; "} {
 		agent = strings.TrimPrefix(agent, common)
 	}
-	return plain(agent, width)
+	return Plain(agent, width)
 }
 
 // pathText shortens a path to its end, which tells more than its beginning.
 func pathText(path string, width int) string {
-	letters := []rune(plain(path, mostValueText))
+	letters := []rune(Plain(path, mostValueText))
 	if len(letters) <= width {
 		return string(letters)
 	}
@@ -266,16 +288,16 @@ func (s *Report) writeKeys(w *textWriter) {
 	}
 	w.sectionf("top keys denied\ttimes")
 	for _, k := range s.TopKeysDenied {
-		w.linef("%s\t%d", plain(k.Key, 60), k.Denied)
+		w.linef("%s\t%d", Plain(k.Key, 60), k.Denied)
 	}
 }
 
 // write writes the comparison.
 func (c *Comparison) write(w *textWriter, before *Report) {
-	w.sectionf("compared with %s", plain(c.With, 60))
+	w.sectionf("compared with %s", Plain(c.With, 60))
 	w.linef("\tbefore\tafter")
 	w.linef("denied\t%d\t%d", before.Denied, c.Denied)
-	w.linef("share denied\t%s\t%s", share(before.ShareDenied), share(c.ShareDenied))
+	w.linef("share denied\t%s\t%s", ShareText(before.ShareDenied), ShareText(c.ShareDenied))
 	_ = w.Flush()
 	w.linef("newly denied\t%d (callers: %d)", c.NewlyDenied, c.CallersNewlyDenied)
 	w.linef("newly allowed\t%d (callers: %d)", c.NewlyAllowed, c.CallersNewlyAllowed)
@@ -289,7 +311,7 @@ func (c *Comparison) write(w *textWriter, before *Report) {
 	for _, r := range c.PerRule {
 		name := "(deny list)"
 		if r.Rule != "" {
-			name = plain(r.Rule, 24)
+			name = Plain(r.Rule, 24)
 		}
 		w.linef("%s\t%d\t%d\t%d\t%d", name, r.Before, r.After, r.NewlyDenied, r.NewlyAllowed)
 	}
@@ -304,6 +326,6 @@ func writeChanges(w *textWriter, heading string, callers []CallerChange) {
 	}
 	w.sectionf("%s\trequests\ttimes", heading)
 	for _, c := range callers {
-		w.linef("%s\t%d\t%d", plain(c.Caller, 40), c.Requests, c.Changed)
+		w.linef("%s\t%d\t%d", Plain(c.Caller, 40), c.Requests, c.Changed)
 	}
 }

@@ -80,7 +80,7 @@ func TestRulesDecide(t *testing.T) {
 		{Rule: "either", Mode: "shadow", Events: 5, Allowed: 5, Attribution: Attribution{Alone: -1}},
 	} {
 		got := s.PerRule[i]
-		got.Limits, got.DeniedOverTime = nil, nil
+		got.Limits, got.EventsOverTime, got.DeniedOverTime = nil, nil, nil
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

@@ -121,7 +121,7 @@ func (s *SweepReport) WriteText(out io.Writer, name string) error {
 func (r *Reading) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "events\t%d\n", r.Events)
 	if r.Events > 0 {
-		fmt.Fprintf(w, "time\t%s to %s\n", timeText(r.FirstUS), timeText(r.LastUS))
+		fmt.Fprintf(w, "time\t%s to %s\n", TimeText(r.FirstUS), TimeText(r.LastUS))
 	}
 	fmt.Fprintf(w, "callers\t%d\n", r.Keys)
 	for _, row := range [...]struct {
