@@ -146,6 +146,15 @@ func (q *request) conditionsOf(r *Rule) (list []Condition) {
 	return list
 }
 
+// Conditions returns the conditions of a rule of this set, with their names and what they want.
+// A rule without conditions matches every request.
+func (s *Set) Conditions(r *Rule) (list []Condition) {
+	for _, one := range r.match.parts(s.orZero()) {
+		list = append(list, Condition{Name: one.name, Want: one.want})
+	}
+	return list
+}
+
 // part is one condition alone, together with its form in rule files.
 type part struct {
 	conditions

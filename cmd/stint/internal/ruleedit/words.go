@@ -19,6 +19,34 @@ type LimitChange struct {
 	Is       string `json:"is"`
 }
 
+// RuleInWords says in words what a rule does.
+type RuleInWords struct {
+	Rule string
+	Mode string
+	When []rule.Condition // only Name and Want; none: every request
+	By   []string         // the attributes that it counts by
+	// Limits has a text in Is for each tier that has limits of its own.
+	Limits    []LimitChange
+	Overrides int // number of kinds of requests whose limits an override replaces
+}
+
+// InWords says in words what the rules of a set do. It names no override: there can be
+// thousands, and their keys can be credentials.
+func InWords(s *rule.Set) (list []RuleInWords) {
+	for _, r := range s.Rules() {
+		words := RuleInWords{Rule: r.ID, Mode: r.Mode.String(), When: s.Conditions(r), By: s.By(r)}
+		for _, e := range r.Effective(s) {
+			if e.Override != "" {
+				words.Overrides++
+				continue
+			}
+			words.Limits = append(words.Limits, LimitChange{Rule: r.ID, Tier: e.Tier, Is: inWords(r, e.Limits)})
+		}
+		list = append(list, words)
+	}
+	return list
+}
+
 // LimitChanges compares the limits that are in force in two sets, with inherited values
 // filled in: a new limit of a tier changes every rule that has its limit from the tier. It
 // returns at most the given number of changes and the number of the others.
