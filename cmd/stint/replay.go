@@ -17,8 +17,9 @@ type replayFlags struct {
 
 	rules, limit, by         string
 	store, storePasswordFile string
-	decisions                string
+	decisions, html          string
 	sweepText, retries       string
+	rulesName                string // of --rules, in reports
 	report                   replayReport
 }
 
@@ -40,6 +41,7 @@ as key.`,
   stint replay --limit 10/m --sweep limit=5..50:5 --by ip access.log
   stint replay --rules rules.yaml --json access.log access.log.1.gz
   stint replay --rules live --against rules.yaml access.log
+  stint replay --rules rules.yaml --against new.yaml --html report.html access.log
   stint replay --limit '{"algorithm":"sliding_window_log","limit":5,"window":"1h"}' --by key --decisions - events.jsonl`,
 		Args: arguments(1, noMaximum, "at least one input", "access.log, or - for standard input"),
 		RunE: f.run,
@@ -51,6 +53,7 @@ as key.`,
 	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
+	flags.StringVar(&f.html, "html", "", "write the report with charts as one HTML page to `FILE`; - is standard output")
 	flags.StringVar(&f.retries, "retries", "none", "`WHAT` clients do after a denial: none, polite (they wait as told) or hammer (they come again every 100 ms), up to ten times")
 	flags.StringVar(&f.sweepText, "sweep", "", "compare limits that differ in a number, in one pass: `NUMBER=FIRST..LAST:STEP`, such as limit=5..100:5")
 	f.report.define(c)
@@ -74,6 +77,11 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer inputs.close()
+	html, err := f.openHTML(cmd.OutOrStdout(), inputs)
+	if err != nil {
+		return err
+	}
+	defer html.discard()
 	decisions, err := f.openDecisions(cmd.OutOrStdout(), inputs)
 	if err != nil {
 		return err
@@ -93,7 +101,7 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if ctx.Err() != nil {
 		err = errors.New("replay: interrupted: the report covers the events decided so far")
 	}
-	return errors.Join(err, store.cleanUp(ctx), decisions.close(), f.print(cmd, &report))
+	return errors.Join(err, store.cleanUp(ctx), decisions.close(), html.write(f.page(&report, &options, args)), f.print(cmd, &report))
 }
 
 // options checks the flags and converts them.
@@ -113,7 +121,7 @@ func (f *replayFlags) options(c *cobra.Command) (o replay.Options, err error) {
 	case f.rules != "" && f.by != "":
 		return o, usagef("--by: belongs to --limit; each rule says what it counts by (remove it)")
 	case f.rules != "":
-		o.Rules, _, err = f.report.load(c, "rules", f.rules)
+		o.Rules, f.rulesName, err = f.report.load(c, "rules", f.rules)
 		return o, err
 	case f.by == "":
 		return o, usagef("--by: is missing beside --limit (name the attribute to count by, such as --by ip or --by key)")
@@ -126,11 +134,11 @@ func (f *replayFlags) options(c *cobra.Command) (o replay.Options, err error) {
 }
 
 // print prints the first unreadable lines, and then the report: on standard
-// output, or on standard error if the decisions are on standard output.
+// output, or on standard error if the decisions or the page are on standard output.
 func (f *replayFlags) print(cmd *cobra.Command, report *replay.Report) error {
 	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
 	out := cmd.OutOrStdout()
-	if f.decisions == "-" {
+	if f.decisions == "-" || f.html == "-" {
 		out = cmd.ErrOrStderr()
 	}
 	if !f.report.json {

@@ -53,7 +53,7 @@ func (f *replayFlags) sweep(cmd *cobra.Command, args []string, o replay.Options)
 
 // swept returns the limits of --sweep, and the number that differs between them.
 func (f *replayFlags) swept() (name string, limits []replay.Swept, err error) {
-	for flag, given := range map[string]bool{"rules": f.rules != "", "decisions": f.decisions != "", "against": f.report.against != "", "store": f.store != memoryStore, "retries": f.retries != replay.NoRetries.String()} {
+	for flag, given := range map[string]bool{"rules": f.rules != "", "decisions": f.decisions != "", "html": f.html != "", "against": f.report.against != "", "store": f.store != memoryStore, "retries": f.retries != replay.NoRetries.String()} {
 		if given {
 			return "", nil, usagef("--sweep: varies --limit in memory, so it cannot be used beside --%s (remove one)", flag)
 		}

@@ -73,6 +73,12 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"decisionsAreIn":   {2, "is an input", []string{"--limit", "10/m", "--by", "ip", "--decisions", sampleLog, sampleLog}},
 		"decisionsNoPath":  {1, "decisions:", []string{"--limit", "10/m", "--by", "ip", "--decisions", filepath.Join(folder, "no", "file"), sampleLog}},
 		"allUnreadable":    {1, "not one line could be read", []string{"--limit", "10/m", "--by", "ip", wrongRules}},
+		"htmlNoFolder":     {1, "html:", []string{"--limit", "10/m", "--by", "ip", "--html", filepath.Join(folder, "no", "report.html"), sampleLog}},
+		"htmlIsAnInput":    {2, "--html: " + sampleLog + " is an input", []string{"--limit", "10/m", "--by", "ip", "--html", sampleLog, sampleLog}},
+		"htmlIsAFolder":    {2, "is not a file", []string{"--limit", "10/m", "--by", "ip", "--html", folder, sampleLog}},
+		"twoOnOutput":      {2, "--html: standard output has the decisions", []string{"--limit", "10/m", "--by", "ip", "--html", "-", "--decisions", "-", sampleLog}},
+		"htmlIsDecisions":  {2, "is the file of --decisions", []string{"--limit", "10/m", "--by", "ip", "--html", "x.html", "--decisions", "./x.html", sampleLog}},
+		"htmlOfASweep":     {2, "cannot be used beside --html", []string{"--html", "x.html", "--sweep", "limit=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"topOfNone":        {2, "--top: 0 is out of range", []string{"--top", "0", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"againstALimit":    {2, "--against: belongs to --rules", []string{"--against", "r.yaml", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"againstNone":      {2, "none.yaml", []string{"--rules", rules, "--against", "none.yaml", sampleLog}},
@@ -118,6 +124,32 @@ func TestReplayDecisionsOnStandardOutputAreAlone(t *testing.T) {
 	want := `{"n":1,"t_us":1431857103000001,"rule":"","key":"a","allowed":true,"limit":3,"remaining":2,"retry_after_us":0,"reset_after_us":20000000,"delay_us":0}` + "\n"
 	if got.status != 0 || got.out != want || !strings.HasPrefix(got.errors, "events") {
 		t.Errorf("got %+v, want %s", got, want)
+	}
+}
+
+func TestReplayWritesAPage(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "report.html")
+	for range 2 { // the second page replaces the first
+		if got := runIn(t, "", "replay", "--limit", "6/m", "--by", "ip", "--html", path, sampleLog); got.status != 0 || !strings.Contains(got.out, "share denied") {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	page := contentOf(t, path)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 != 0 || !strings.HasPrefix(page, "<!DOCTYPE html>") || !strings.HasSuffix(page, "</html>\n") {
+		t.Errorf("%v: got %.100q", err, page)
+	}
+	onOutput := runIn(t, "", "replay", "--limit", "6/m", "--by", "ip", "--html", "-", sampleLog)
+	if onOutput.out != page || !strings.Contains(onOutput.errors, "share denied") {
+		t.Errorf("got %.100q and %.200q", onOutput.out, onOutput.errors)
+	}
+	// A replay that fails keeps the page, and leaves no other file.
+	if got := runIn(t, "", "replay", "--limit", "6/m", "--by", "pth", "--html", path, sampleLog); got.status == 0 || contentOf(t, path) != page {
+		t.Errorf("got %+v", got)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
+		t.Errorf("%v: the folder has %v", err, entries)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Licenses writes the licenses and notices of all modules that the program stint links, which
-// have to accompany it. It fails for a module whose license is unknown to it, or demands more
+// Licenses writes the licenses and notices of all modules that the program stint links, and of
+// the files of others that it embeds, which have to accompany it. It fails for a module whose license is unknown to it, or demands more
 // than a notice.
 //
 //	go run ./scripts/licenses [-check] [FILE]
@@ -42,7 +42,7 @@ func run(file string, only bool) error {
 	if err != nil {
 		return err
 	}
-	text, err := textOf(modules)
+	text, err := textOf(append(modules, embedded...))
 	if err != nil {
 		return err
 	}
@@ -61,6 +61,9 @@ type module struct {
 	Dir  string `json:"Dir"`
 	Main bool   `json:"Main"`
 }
+
+// embedded are the folders of this repository with files of others that the program embeds.
+var embedded = []module{{Path: "uPlot", Dir: filepath.FromSlash("cmd/stint/internal/replayhtml/uplot")}}
 
 // linked returns the modules of the packages that the program is built from, on any system.
 func linked() ([]module, error) {
@@ -114,7 +117,7 @@ func textOf(modules []module) ([]byte, error) {
 		}
 	}
 	var b bytes.Buffer
-	b.WriteString("The program stint contains the modules below, under these licenses. The Go runtime and\nthe standard library have the license of golang.org/x.\n")
+	b.WriteString("The program stint contains the modules and files below, under these licenses. The Go runtime and\nthe standard library have the license of golang.org/x.\n")
 	for _, text := range order {
 		fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 80), strings.Join(owners[text], "\n"), text)
 	}

@@ -61,12 +61,9 @@ const (
 
 // The two lines of a rule, and those of a rule in the comparison.
 const (
-	ruleEvents = iota
-	ruleDenied
-	linesOfRule
-
-	ruleBefore = ruleEvents
-	ruleAfter  = ruleDenied
+	ruleEvents, ruleDenied = 0, 1
+	ruleBefore, ruleAfter  = 0, 1
+	linesOfRule            = 2
 )
 
 // count counts one decided event.

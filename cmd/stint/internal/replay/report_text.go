@@ -279,17 +279,22 @@ func pathText(path string, width int) string {
 
 // writeKeys writes the keys with the most denials, unless they are the callers.
 func (s *Report) writeKeys(w *textWriter) {
-	callers := map[string]bool{}
-	for _, c := range s.TopCallers {
-		callers[c.Caller] = true
-	}
-	if !slices.ContainsFunc(s.TopKeysDenied, func(k KeyCount) bool { return !callers[k.Key] }) {
+	if !s.KeysDiffer() {
 		return
 	}
 	w.sectionf("top keys denied\ttimes")
 	for _, k := range s.TopKeysDenied {
 		w.linef("%s\t%d", Plain(k.Key, 60), k.Denied)
 	}
+}
+
+// KeysDiffer reports whether a key with the most denials is not one of the callers listed.
+func (s *Report) KeysDiffer() bool {
+	callers := map[string]bool{}
+	for _, c := range s.TopCallers {
+		callers[c.Caller] = true
+	}
+	return slices.ContainsFunc(s.TopKeysDenied, func(k KeyCount) bool { return !callers[k.Key] })
 }
 
 // write writes the comparison.
