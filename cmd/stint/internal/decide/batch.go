@@ -258,7 +258,9 @@ func (b *Batch) answerCheck(it *item) error {
 	a, cost := plan.Request()
 	rules := b.rules.Of(a)
 	if err := b.settle(it, plan); err != nil {
-		rules.CountError(a)
+		if cost != 0 && EndingOfError(err) == Failed {
+			rules.CountError(a)
+		}
 		return err
 	}
 	rules.Count(a, cost, o, b.span)

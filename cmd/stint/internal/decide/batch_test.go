@@ -15,12 +15,12 @@ import (
 
 // counting is a rule set that counts its outcomes.
 type counting struct {
-	set      *rule.Set
-	outcomes int
+	set              *rule.Set
+	outcomes, errors int
 }
 
 func (c *counting) Of(rule.Attributes) Rules                                  { return c }
-func (c *counting) CountError(rule.Attributes)                                {}
+func (c *counting) CountError(rule.Attributes)                                { c.errors++ }
 func (c *counting) RuleSet() *rule.Set                                        { return c.set }
 func (c *counting) Read(a rule.Attributes) (rule.Attributes, error)           { return a, nil }
 func (c *counting) Count(rule.Attributes, int64, *rule.Outcome, w3ctrace.Ref) { c.outcomes++ }
@@ -131,6 +131,32 @@ func TestAFailureOfTheStoreFailsEachItemThatNeedsIt(t *testing.T) {
 	failed, ok := errors.AsType[*stint.Error](b.Failure())
 	if !ok || strings.Contains(Explain(failed), "10.0.0.5") || w.reports[0].Allowed+w.reports[0].Denied != 0 {
 		t.Errorf("%v, %+v", b.Failure(), w.reports)
+	}
+}
+
+// A canary is judged by the errors. A caller could make them up by its mistakes.
+func TestErrorsAreThoseOfTheStoreAlone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		key  string
+		cost int64
+		err  error
+		want int
+	}{
+		{"the store fails", "k", 1, &stint.Error{Code: stint.CodeUnavailable, Kind: "down"}, 1},
+		{"the store fails for a peek", "k", 0, &stint.Error{Code: stint.CodeUnavailable, Kind: "down"}, 0},
+		{"a mistake of the caller", "k\n", 1, nil, 0},
+		{"a mistake of the caller that the store finds", "k", 1, &stint.Error{Code: stint.CodeInvalid}, 0},
+	} {
+		w := newWorld(t)
+		w.store.err = c.err
+		if err := w.batch.Check(rule.Map{"api_key": c.key}, c.cost); err != nil {
+			t.Fatal(err)
+		}
+		w.batch.Decide(t.Context(), time.Now())
+		if _, err := w.batch.Answer(0); err == nil || w.rules.errors != c.want {
+			t.Errorf("%s: %v, and %d errors are counted, want %d", c.name, err, w.rules.errors, c.want)
+		}
 	}
 }
 

@@ -55,7 +55,8 @@ type Rules interface {
 	Read(given rule.Attributes) (rule.Attributes, error)
 	// Count receives every outcome, with the attributes, the cost and the span of its request.
 	Count(a rule.Attributes, cost int64, o *rule.Outcome, span w3ctrace.Ref)
-	// CountError is called for every valid check that has no outcome.
+	// CountError is called for every valid check that charges and has no outcome. A mistake of
+	// the caller is no such check: a canary would end by errors that any caller can make up.
 	CountError(a rule.Attributes)
 }
 

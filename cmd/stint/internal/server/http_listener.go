@@ -215,8 +215,11 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 	markEmergency(v.emergency, &answer)
 	d.rules.metrics.ObserveCheck(d.surface, time.Since(started), spanOf(ctx, r.Header).TraceID())
 	if err != nil {
-		v.surfaces[d.surface].CountError(r)
-		d.rules.metrics.RequestEnded(d.surface, decide.EndingOfError(err), 1)
+		ending := decide.EndingOfError(err)
+		if ending == decide.Failed {
+			v.surfaces[d.surface].CountError(r)
+		}
+		d.rules.metrics.RequestEnded(d.surface, ending, 1)
 	}
 	return answer, err
 }
