@@ -117,7 +117,7 @@ func sides(met map[string]int64) (canary, control []string) {
 func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 	f := newCanaryFleet(t)
 	applied := f.run(exitDone, []string{"version 2 is published as a canary", "canary: 50 % of the callers by api_key get these rules, and the others keep version 1",
-		"1 rule keep", "paths: ", "it is promoted by hand"}, "rules", "apply", "--yes", "--canary", "50%", f.file("new.yaml", canaryNew))
+		"not tried before the promotion, because callers of both sides share the counts: the limits of paths", "  paths: ", "it is promoted by hand"}, "rules", "apply", "--yes", "--canary", "50%", f.file("new.yaml", canaryNew))
 	if strings.Contains(applied.out, "  paths: 100000/h → 2/h\n  paths") {
 		t.Error(applied.out)
 	}

@@ -49,8 +49,7 @@ func (f *canaryFlags) query() (url.Values, error) {
 func (l *printer) canary(p *adminclient.CanaryPlan) {
 	l.printf("canary: %s of the callers by %s get these rules, and the others keep version %d\n", percent(p.Share), cell(p.By), p.Control)
 	if len(p.RulesKept) > 0 {
-		l.printf("%s keep their limits until the promotion, because callers of both sides share their counts: %s\n",
-			counted(len(p.RulesKept), "rule"), several(p.RulesKept))
+		l.printf("not tried before the promotion, because callers of both sides share the counts: the limits of %s\n", several(p.RulesKept))
 		l.limits(&adminclient.Diff{Limits: p.KeptLimits})
 	}
 	l.ends(&p.CanaryOptions)
@@ -104,10 +103,10 @@ func printCanary(w io.Writer, on *adminclient.Canary) error {
 		l.printf("reason: %s\n", cell(on.Comment))
 	}
 	if len(on.RulesKept) > 0 {
-		l.printf("keep their limits until the promotion: %s\n", several(on.RulesKept))
+		l.printf("not tried before the promotion: the limits of %s\n", several(on.RulesKept))
 	}
 	l.ends(&on.CanaryOptions)
-	if least := uint64(max(on.Least, 0)); on.Requests.Control.Requests < least || on.Requests.Canary.Requests < least {
+	if least := uint64(max(on.Least, 0)); on.Requests.Control.Decided() < least || on.Requests.Canary.Decided() < least {
 		l.printf("too few requests to judge: each side needs %d\n", least)
 	}
 	l.printf("%s:\n", counted(on.Nodes, "node"))

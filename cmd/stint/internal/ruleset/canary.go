@@ -227,8 +227,11 @@ func (c *Counts) add(other Counts) {
 	c.Errors += other.Errors
 }
 
-// DeniedShare returns the share of the requests that are denied, 0 of none.
-func (c Counts) DeniedShare() float64 { return shareOf(c.Denied, c.Requests) }
+// Decided returns the number of requests that are no errors.
+func (c Counts) Decided() uint64 { return c.Requests - min(c.Errors, c.Requests) }
+
+// DeniedShare returns the share of the decided requests that are denied, 0 of none.
+func (c Counts) DeniedShare() float64 { return shareOf(c.Denied, c.Decided()) }
 
 // ErrorShare returns the share of the requests that are errors, 0 of none.
 func (c Counts) ErrorShare() float64 { return shareOf(c.Errors, c.Requests) }

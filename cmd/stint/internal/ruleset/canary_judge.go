@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CanaryRequests is the number of requests that each side of a canary must have had before it is
-// judged.
+// CanaryRequests is the number of requests that each side of a canary must have had before its
+// errors are judged, and the number of decided ones before its denials are.
 const CanaryRequests = 1000
 
 // canaryErrors is how much greater than the control's the canary's share of errors may be.
@@ -33,21 +33,25 @@ type Verdict struct {
 }
 
 // Judge returns what follows from the counts at a time. Until each side has had [CanaryRequests],
-// nothing does, even when the soak is over: rules that nobody has tried are not promoted. The
-// counts are those since the beginning, and nodes that restart begin anew.
+// nothing does, even when the soak is over: rules that nobody has tried are not promoted. Errors
+// try no rules. They count only for the comparison of errors, so that a store that fails on both
+// sides neither hides denials nor lets the soak promote. The counts are those since the beginning,
+// and nodes that restart begin anew.
 func (s *CanaryStatus) Judge(now time.Time) Verdict {
 	c := s.Version.Canary
 	if c == nil || s.Control.Requests < CanaryRequests || s.Canary.Requests < CanaryRequests {
 		return Verdict{}
 	}
-	compared := func(what string, canary, control float64) string {
-		return fmt.Sprintf("%.2f %% of %d requests %s, against %.2f %% of %d with the old rules",
-			100*canary, s.Canary.Requests, what, 100*control, s.Control.Requests)
+	if s.Canary.ErrorShare()-s.Control.ErrorShare() > canaryErrors {
+		return Verdict{false, CanaryErrors, fmt.Sprintf("%.2f %% of %d requests had errors, against %.2f %% of %d with the old rules",
+			100*s.Canary.ErrorShare(), s.Canary.Requests, 100*s.Control.ErrorShare(), s.Control.Requests)}
 	}
-	denied := compared("denied", s.Canary.DeniedShare(), s.Control.DeniedShare())
+	if s.Control.Decided() < CanaryRequests || s.Canary.Decided() < CanaryRequests {
+		return Verdict{}
+	}
+	denied := fmt.Sprintf("%.2f %% of %d requests denied, against %.2f %% of %d with the old rules",
+		100*s.Canary.DeniedShare(), s.Canary.Decided(), 100*s.Control.DeniedShare(), s.Control.Decided())
 	switch {
-	case s.Canary.ErrorShare()-s.Control.ErrorShare() > canaryErrors:
-		return Verdict{false, CanaryErrors, compared("without a decision", s.Canary.ErrorShare(), s.Control.ErrorShare())}
 	case s.Canary.DeniedShare()-s.Control.DeniedShare() > c.AbortAbove:
 		return Verdict{false, CanaryDenied, fmt.Sprintf("%s, which is more than %.2f %% above", denied, 100*c.AbortAbove)}
 	case c.Soak > 0 && now.Sub(s.Version.Time) >= c.Soak:

@@ -190,12 +190,15 @@ func TestJudge(t *testing.T) {
 		{"too few requests of the control", few, Counts{Requests: 5000, Denied: 5000}, 0, ""},
 		{"nothing has tried the rules", Counts{}, Counts{}, time.Hour, ""},
 		{"as usual", quiet, Counts{Requests: 1000, Denied: 10, Errors: 1}, 9 * time.Minute, ""},
-		{"at the bound", quiet, Counts{Requests: 1000, Denied: 60, Errors: 1}, 0, ""},
-		{"above the bound", quiet, Counts{Requests: 1000, Denied: 61, Errors: 1}, 0, CanaryDenied},
+		{"at the bound", quiet, Counts{Requests: 1001, Denied: 60, Errors: 1}, 0, ""},
+		{"above the bound", quiet, Counts{Requests: 1001, Denied: 61, Errors: 1}, 0, CanaryDenied},
 		{"all are denied on both sides", Counts{Requests: 1000, Denied: 1000}, Counts{Requests: 1000, Denied: 1000}, 0, ""},
 		{"fewer are denied", quiet, Counts{Requests: 1000}, 0, ""},
 		{"errors", quiet, Counts{Requests: 1000, Errors: 12}, 0, CanaryErrors},
 		{"errors when it is over", quiet, Counts{Requests: 1000, Errors: 12}, time.Hour, CanaryErrors},
+		{"the store has failed all the time", Counts{Requests: 9000, Errors: 9000}, Counts{Requests: 5000, Errors: 5000}, time.Hour, ""},
+		{"too few are decided", Counts{Requests: 9000, Errors: 4500}, Counts{Requests: 1998, Errors: 999, Denied: 999}, time.Hour, ""},
+		{"the store fails half the time", Counts{Requests: 9000, Errors: 4500}, Counts{Requests: 4000, Errors: 2000, Denied: 150}, 0, CanaryDenied},
 		{"it is over", quiet, Counts{Requests: 1000}, 10 * time.Minute, CanarySoaked},
 	} {
 		s := CanaryStatus{Version: Version{Number: 2, Time: now.Add(-c.age), Canary: &Canary{AbortAbove: 0.05, Soak: 10 * time.Minute}}, Control: c.control, Canary: c.canary}
