@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -189,9 +188,6 @@ func (a *API) endCanary(r *request, promote bool) (any, error) {
 		defer a.changing.end()
 		out, what, err = a.finishCanary(r, promote, result, o.comment)
 	}
-	if _, conflict := errors.AsType[*ruleset.ConflictError](err); conflict {
-		err = &ruleset.CanaryGoneError{}
-	}
 	a.audited(r, what, &o, out, err)
 	if err != nil {
 		return nil, err
@@ -228,8 +224,20 @@ func (a *API) finishCanary(r *request, promote bool, result, why string) (_ *out
 		return nil, what, err
 	}
 	a.Rules.CanaryEnded(promote, ruleset.CanaryOperator)
-	if !promote {
-		before = before.Tried() // an abort changes something for the callers of the canary alone
+	return &outcome{Version: v.Number, Hash: v.Hash, Changed: true, Diff: a.compareEnd(before, v, promote)}, what, nil
+}
+
+// compareEnd returns what the end of a canary changes: a promotion for the callers that had the
+// old rules, an abort for those of the canary. Those had not all that the new rules say.
+func (a *API) compareEnd(on, end ruleset.Version, promote bool) *diff {
+	if promote {
+		return a.compare(on, end)
 	}
-	return &outcome{Version: v.Number, Hash: v.Hash, Changed: true, Diff: a.compare(before, v)}, what, nil
+	d := a.compare(on.Tried(), end)
+	trial, _, err := on.Trial()
+	if control := a.setOf(end); err == nil && control != nil {
+		d.Fresh = ruleedit.Fresh(trial, control)
+		d.Limits, d.LimitsMore = ruleedit.LimitChanges(trial, control, mostLimitChanges)
+	}
+	return d
 }
