@@ -11,8 +11,13 @@ import (
 // errors are judged, and the number of decided ones before its denials are.
 const CanaryRequests = 1000
 
-// canaryErrors is how much greater than the control's the canary's share of errors may be.
-const canaryErrors = 0.01
+// The canary's share of errors may be greater than the control's by canaryErrors, and at most
+// canaryErrorFactor times it. A short failure of the store hits both sides, but by chance one more
+// than the other: the factor keeps that from ending the canary.
+const (
+	canaryErrors      = 0.01
+	canaryErrorFactor = 2
+)
 
 // CanaryReason says why a canary has ended.
 type CanaryReason string
@@ -42,9 +47,10 @@ func (s *CanaryStatus) Judge(now time.Time) Verdict {
 	if c == nil || s.Control.Requests < CanaryRequests || s.Canary.Requests < CanaryRequests {
 		return Verdict{}
 	}
-	if s.Canary.ErrorShare()-s.Control.ErrorShare() > canaryErrors {
+	canary, control := s.Canary.ErrorShare(), s.Control.ErrorShare()
+	if canary-control > canaryErrors && canary > canaryErrorFactor*control {
 		return Verdict{false, CanaryErrors, fmt.Sprintf("%.2f %% of %d requests had errors, against %.2f %% of %d with the old rules",
-			100*s.Canary.ErrorShare(), s.Canary.Requests, 100*s.Control.ErrorShare(), s.Control.Requests)}
+			100*canary, s.Canary.Requests, 100*control, s.Control.Requests)}
 	}
 	if s.Control.Decided() < CanaryRequests || s.Canary.Decided() < CanaryRequests {
 		return Verdict{}
@@ -75,8 +81,8 @@ func (m *Manager) judgeCanary(ctx context.Context, fleet Fleet) {
 	self := m.self()
 	s := statusOf(on.listed(), replaceSelf(nodes, self))
 	v := s.Judge(time.Now())
-	if v.Reason == "" {
-		return
+	if v.Reason == "" || v.Promote && self.Emergency != "" {
+		return // nobody expects new rules in an emergency, whose denials also hide those of the canary
 	}
 	result := "aborted"
 	if v.Promote {

@@ -48,7 +48,15 @@ type canaryNode struct {
 
 	mu     sync.Mutex
 	counts *CanaryCounts // guarded by mu
+	obeyed string        // guarded by mu; revision of the emergency
 	ends   []CanaryReason
+}
+
+// emergency sets the revision of the emergency that the node obeys, "" for none.
+func (n *canaryNode) emergency(revision string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.obeyed = revision
 }
 
 // tell sets the counts of the node.
@@ -66,7 +74,7 @@ func newCanaryNode(t *testing.T, id string, source Source, log *bytes.Buffer) *c
 		Node: func() Node {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return Node{ID: id, Canary: n.counts}
+			return Node{ID: id, Canary: n.counts, Emergency: n.obeyed}
 		},
 		OnCanaryEnd: func(_ bool, why CanaryReason) { n.ends = append(n.ends, why) },
 	})
@@ -195,6 +203,8 @@ func TestJudge(t *testing.T) {
 		{"all are denied on both sides", Counts{Requests: 1000, Denied: 1000}, Counts{Requests: 1000, Denied: 1000}, 0, ""},
 		{"fewer are denied", quiet, Counts{Requests: 1000}, 0, ""},
 		{"errors", quiet, Counts{Requests: 1000, Errors: 12}, 0, CanaryErrors},
+		{"a short failure of the store hits both", Counts{Requests: 1484, Errors: 42}, Counts{Requests: 1416, Errors: 58}, 0, ""},
+		{"more errors while the store fails", Counts{Requests: 1484, Errors: 42}, Counts{Requests: 1416, Errors: 90}, 0, CanaryErrors},
 		{"errors when it is over", quiet, Counts{Requests: 1000, Errors: 12}, time.Hour, CanaryErrors},
 		{"the store has failed all the time", Counts{Requests: 9000, Errors: 9000}, Counts{Requests: 5000, Errors: 5000}, time.Hour, ""},
 		{"too few are decided", Counts{Requests: 9000, Errors: 4500}, Counts{Requests: 1998, Errors: 999, Denied: 999}, time.Hour, ""},
@@ -254,6 +264,12 @@ func TestTheSoakPromotes(t *testing.T) {
 			t.Fatalf("version %d: nothing has tried the rules", v.Number)
 		}
 		n.tell(CanaryCounts{2, Counts{Requests: 1000}, Counts{Requests: 1000}})
+		n.emergency("7")
+		time.Sleep(2 * AnnounceEvery)
+		if _, v := n.Current(); v.Number != 2 {
+			t.Fatalf("version %d: it was promoted in an emergency", v.Number)
+		}
+		n.emergency("")
 		time.Sleep(2 * AnnounceEvery)
 		if _, v := n.Current(); v.Number != 3 || string(v.Files[0].Data) != newRules || !strings.HasPrefix(v.Comment, "canary 2 promoted: 10m0s are over; ") {
 			t.Errorf("%+v", v)
