@@ -122,6 +122,9 @@ func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 		t.Error(applied.out)
 	}
 	f.await(`msg="canary on" canary=2 share=0.5 by=api_key control=1`)
+	if m := metricsOf(t, f.nodes[0]); !strings.Contains(m, `stint_canary_ends_total{reason="denied",result="aborted"} 0`) {
+		t.Error("an alert would not notice the first canary that is aborted")
+	}
 	keys := canaryKeys(200)
 	canary, control := sides(limits(t, f.nodes[0], keys))
 	if len(canary) < 60 || len(canary) > 140 || len(canary)+len(control) != len(keys) {

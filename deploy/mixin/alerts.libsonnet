@@ -190,6 +190,15 @@
               max by (job, instance) (stint_envoy_config_mistakes{%(sel)s}) > 0
             |||,
           ),
+          alert(
+            'StintCanaryAborted',
+            'warning',
+            '{{ $labels.instance }} aborted a canary (reason: {{ $labels.reason }}).',
+            'The new rules denied more than they may, or had errors. The old rules are in force for all callers.',
+            |||
+              sum by (job, instance, reason) (increase(stint_canary_ends_total{%(sel)s, result="aborted", reason!="operator"}[10m])) > 0
+            |||,
+          ),
         ],
       },
       {

@@ -43,6 +43,7 @@
       StintRulesSourceDown: '1m',
       StintRulesVersionsDiffer: '30s',
       StintReloadFailed: '0s',
+      StintCanaryAborted: '0s',
       StintMemoryNearlyFull: '5m',
       StintEvictions: '5m',
       StintDecisionLogDropping: '5m',
