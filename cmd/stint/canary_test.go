@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -174,6 +175,47 @@ func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 	f.run(exitDone, []string{"none is on"}, "rules", "canary")
 	if still, _ := sides(limits(t, f.nodes[2], keys)); len(still) > 0 {
 		t.Errorf("%d callers still have the new limit", len(still))
+	}
+}
+
+// A client could otherwise abort a canary by requests that no rule set can decide.
+func TestMistakesOfCallersAreNoErrorsOfACanary(t *testing.T) {
+	redis := redistest.Server(t)
+	n := startServer(t, nil, "--rules", "redis://"+redis.Addr(), "--store", "redis://"+redis.Addr())
+	a := &administered{n, []string{"STINT_SERVER=http://" + n.addr("admin")}, t.TempDir()}
+	a.run(exitDone, nil, "rules", "apply", a.file("old.yaml", canaryOld))
+	a.run(exitDone, nil, "rules", "apply", "--yes", "--canary", "50%", a.file("new.yaml", canaryNew))
+	keys, long := canaryKeys(20), strings.Repeat("k", 5000)
+	for _, key := range keys {
+		if got := posted(t, "http://"+n.addr("http")+"/v1/batch", fmt.Sprintf(`{"items":[{"attributes":{"api_key":%q,"path":%q}}]}`, key, long)); !strings.Contains(got, "INVALID_REQUEST") {
+			t.Fatal(got)
+		}
+	}
+	r, err := http.NewRequest(http.MethodGet, "http://"+n.addr("http")+"/v1/auth/y", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Api-Key", long)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("a key that is too long: %s", answer.Status)
+	}
+	limits(t, n, keys)
+	var m string
+	redistest.Await(t, func() error { // the counts follow within a second
+		if m = metricsOf(t, n); strings.Contains(m, `stint_canary_requests{result="allowed",side="control"} 0`) {
+			return errors.New("nothing is counted yet")
+		}
+		return nil
+	})
+	for _, side := range []string{"control", "canary"} {
+		if !strings.Contains(m, `stint_canary_requests{result="error",side="`+side+"\"} 0\n") {
+			t.Errorf("errors of %s in\n%s", side, m)
+		}
 	}
 }
 
