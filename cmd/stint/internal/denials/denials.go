@@ -22,6 +22,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,8 @@ const (
 	maxEntries = memory / entrySize
 	// maxShares bounds the shares. The rules beyond have one share together.
 	maxShares = 2048
+	// maxPatterns is the number of rule sets whose key patterns mask paths.
+	maxPatterns = 2
 	// maxRings is the number of rings of a share, and leastRing the least size of one of several.
 	maxRings  = 8
 	leastRing = 8
@@ -64,10 +67,10 @@ type Options struct {
 // Recent holds the last denials of a node. Make it with [New]. It is safe for concurrent use.
 type Recent struct {
 	options  Options
-	seed     maphash.Seed                     // of the rings: callers cannot choose one
-	process  uint64                           // random: tells the numbers of one process from those of another
-	turn     atomic.Uint64                    // the turn of new entries; each read begins a new one
-	patterns atomic.Pointer[rule.KeyPatterns] // of the rules in force
+	seed     maphash.Seed                        // of the rings: callers cannot choose one
+	process  uint64                              // random: tells the numbers of one process from those of another
+	turn     atomic.Uint64                       // the turn of new entries; each read begins a new one
+	patterns atomic.Pointer[[]*rule.KeyPatterns] // of the newest sets, the newest first
 
 	takes, envoy, none, emergency place // of denials that no rule of the set makes
 
@@ -109,7 +112,7 @@ func New(o Options) *Recent {
 	r.none, r.emergency = place{&share{}, ""}, place{&share{rule: emergency.Rule}, ""}
 	r.mu.shares, r.mu.inForce = map[string]*share{}, map[string]bool{}
 	r.turn.Store(1)
-	r.patterns.Store(&rule.KeyPatterns{})
+	r.patterns.Store(&[]*rule.KeyPatterns{})
 	r.divideLocked()
 	return r
 }
@@ -118,13 +121,13 @@ func New(o Options) *Recent {
 // has their rule.
 func (r *Recent) Rules(set *rule.Set) *Recorder {
 	c := &Recorder{recent: r, places: make(map[*rule.Rule]place, len(set.Rules()))}
-	r.patterns.Store(set.KeyPatterns())
 	ids := make(map[string]bool, len(set.Rules()))
 	for _, one := range set.Rules() {
 		ids[one.ID] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.addPatternsLocked(set.KeyPatterns())
 	if !sameNames(ids, r.mu.inForce) {
 		r.mu.previous, r.mu.inForce = r.mu.inForce, ids
 	}
@@ -140,6 +143,18 @@ func (r *Recent) Rules(set *rule.Set) *Recorder {
 	}
 	r.divideLocked()
 	return c
+}
+
+// addPatternsLocked adds the key patterns of a set. Those of the set before stay, because a path may
+// show a key that only the patterns of its own set fit, and two sets are in force during a canary.
+func (r *Recent) addPatternsLocked(p *rule.KeyPatterns) {
+	list := []*rule.KeyPatterns{p}
+	for _, old := range *r.patterns.Load() {
+		if len(list) < maxPatterns && !reflect.DeepEqual(old, p) {
+			list = append(list, old)
+		}
+	}
+	r.patterns.Store(&list)
 }
 
 func sameNames(a, b map[string]bool) bool {

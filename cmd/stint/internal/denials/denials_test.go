@@ -169,6 +169,18 @@ func TestPathsShowNoIdentity(t *testing.T) {
 	}
 }
 
+// A path stays masked when rules without the pattern of a key come into force, or are tried beside.
+func TestPathsStayMaskedUnderOtherRules(t *testing.T) {
+	r := newRecording(t)
+	r.decide(rule.Map{"api_key": "k", "path": "/orders/sk_pro_other"}, 2)
+	for i := range 3 { // the same patterns each time
+		r.Rules(parse(t, fmt.Sprintf("rules: [{id: orders, by: [api_key], limit: %d, window: 60}]", i+1)))
+	}
+	if got := r.read(Query{}).Items[0].Path; got != "/orders/…" {
+		t.Error(got)
+	}
+}
+
 func TestQueries(t *testing.T) {
 	r := newRecording(t)
 	for i := range 5 {
@@ -203,6 +215,11 @@ func TestQueries(t *testing.T) {
 	r.decide(rule.Map{"api_key": "later", "path": "/orders"}, 2)
 	if got := r.read(Query{After: all.Next}); len(got.Items) != 1 || got.Items[0].Key != "l…" {
 		t.Errorf("%+v", got)
+	}
+	process, turn, _ := strings.Cut(all.Next, "-")
+	turn, _, _ = strings.Cut(turn, "-")
+	if got := r.read(Query{After: process + "-" + turn + "-18446744073709551615"}); got.Overwritten != 0 {
+		t.Errorf("a made-up position: %d denials are overwritten", got.Overwritten)
 	}
 	for _, wrong := range []string{"1", "x-1-1", "1-x-1", "1-1", "--", "1-99999999999999999999-1"} {
 		if _, err := r.Read(Query{After: wrong}); err == nil {

@@ -96,7 +96,8 @@ func (r *Recent) Read(q Query) (Page, error) {
 	r.mu.Unlock()
 	s.cut()
 	page := Page{Items: make([]Denial, len(s.found)), Next: r.next(now), LeftOut: s.leftOut}
-	if since := now.written - after.written; after.turn > 0 && since > s.held {
+	// A caller may have made up its position, with more entries than there are.
+	if since := now.written - min(after.written, now.written); after.turn > 0 && since > s.held {
 		page.Overwritten = since - s.held
 	}
 	for i := range s.found {
@@ -275,8 +276,10 @@ func (r *Recent) path(e *entry, parts *[partCount]string) string {
 	if e.states&keyIsAPIKey != 0 {
 		apiKey = parts[keyPart]
 	}
+	patterns := *r.patterns.Load()
 	return decisionlog.MaskPath(path, func(segment string) bool {
-		return decisionlog.IsSecret(r.patterns.Load(), segment, apiKey) || decisionlog.IsPart(parts[keyPart], segment) ||
+		isSecret := func(p *rule.KeyPatterns) bool { return decisionlog.IsSecret(p, segment, apiKey) }
+		return slices.ContainsFunc(patterns, isSecret) || decisionlog.IsPart(parts[keyPart], segment) ||
 			decisionlog.IsPart(parts[identityPart], segment) || decisionlog.IsPart(parts[identityPart2], segment)
 	})
 }
