@@ -114,6 +114,27 @@ func sides(met map[string]int64) (canary, control []string) {
 	return canary, control
 }
 
+// The denials of a rule that only a canary has are found like others.
+func TestDenialsOfACanary(t *testing.T) {
+	f := newCanaryFleet(t)
+	f.run(exitDone, nil, "rules", "apply", "--yes", "--canary", "50%", f.file("tried.yaml",
+		strings.TrimSpace(canaryOld)+"\n  - {id: tried, match: {path: /x}, by: [api_key, ip], limit: 1, window: 1h}\n"))
+	keys := canaryKeys(20)
+	for range 2 {
+		limits(t, f.nodes[0], keys)
+	}
+	f.run(exitDone, []string{" tried "}, "denied", "--rule", "tried")
+	denied := 0
+	for _, key := range keys {
+		got := f.run(exitDone, nil, "key", "why", "--rule", "tried", "--attribute", "api_key="+key, "--attribute", "ip=192.0.2.1")
+		denied += strings.Count(got.out, " tried ")
+	}
+	if denied == 0 || denied == len(keys) {
+		t.Errorf("%d of %d keys are denied by the rule of the canary", denied, len(keys))
+	}
+	f.run(exitFailed, []string{"not in the rules"}, "key", "why", "--rule", "none", "sk_live_1")
+}
+
 // Real denials abort the canary, on every node, and all nodes agree about each caller before.
 func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 	f := newCanaryFleet(t)

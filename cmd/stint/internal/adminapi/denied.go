@@ -29,16 +29,23 @@ func (a *API) denied(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.readDenials(r, q)
+	page, err := a.readDenials(r, q)
+	if err == nil && len(page.Items) == 0 && q.After == "" && q.Rule != nil && !a.hasDenials(*q.Rule) {
+		err = notFound("rule: there is no rule %.40q, and no denial by it (GET /rules shows the rules; leave it out for all)", *q.Rule)
+	}
+	return page, err
+}
+
+// hasDenials reports whether a denial may have this rule. Denials by rules that are no longer in
+// force, or only in a canary, are shown too, but their rules are not in the set.
+func (a *API) hasDenials(id string) bool {
+	return id == denials.Envoy || id == emergency.Rule || a.hasRule(id)
 }
 
 func (a *API) deniedQuery(r *request) (q denials.Query, err error) {
 	query := r.URL.Query()
 	q.Hash, q.After = query.Get("hash"), query.Get("after")
 	if id := query.Get("rule"); query.Has("rule") {
-		if id != "" && id != denials.Takes && id != denials.Envoy && id != emergency.Rule && !a.hasRule(id) {
-			return q, notFound("rule: there is no rule %.40q (GET /rules shows the rules; leave it out for all)", id)
-		}
 		q.Rule = &id
 	}
 	if text := query.Get("since"); text != "" {
@@ -108,7 +115,14 @@ func (a *API) why(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := denials.Query{Keys: a.hashesOf(k), Part: k.key, Limit: int(limit)}
+	set, on := a.Rules.Current()
+	sets := []*rule.Set{set}
+	if on.Canary != nil {
+		if tried, _, err := on.Trial(); err == nil {
+			sets = append(sets, tried)
+		}
+	}
+	q := denials.Query{Keys: hashesOf(k, sets), Part: k.key, Limit: int(limit)}
 	switch {
 	case k.limit.Valid():
 		takes := denials.Takes
@@ -126,28 +140,30 @@ func (a *API) why(r *request) (any, error) {
 	}
 	lists := body.Lists
 	body.keyBody, err = a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
-	if body.Lists = lists; errors.Is(err, errNoRule) {
-		err = nil // limits that callers bring, or Envoy's, may count the key
+	tried := set.Rule(k.rule) == nil && slices.ContainsFunc(sets[1:], func(s *rule.Set) bool { return s.Rule(k.rule) != nil })
+	if body.Lists = lists; errors.Is(err, errNoRule) || tried {
+		err = nil // limits that callers bring, or Envoy's, or a canary's may count the key
 	}
 	return body, err
 }
 
 // hashesOf returns the hashes of the keys by which rules count a request: those of the
 // attributes or, for a key alone, those that each rule by one attribute would have for it. An
-// address may stand for a missing attribute, too.
-func (a *API) hashesOf(k *keyRequest) []uint64 {
+// address may stand for a missing attribute, too. During a canary both sets count requests.
+func hashesOf(k *keyRequest, sets []*rule.Set) []uint64 {
 	keys := map[string]bool{}
 	if k.key != "" {
 		keys[k.key] = true
 	}
-	set, _ := a.Rules.Current()
-	for _, one := range set.Rules() {
-		if k.limit.Valid() || k.rule != everyRule && k.rule != one.ID {
-			continue
-		}
-		for _, attributes := range k.readings(set.By(one)) {
-			if key := keyOf(set, one, attributes); k.attributes != nil || key != keyOf(set, one, rule.Map{}) { // not one for all callers
-				keys[key] = true
+	for _, set := range sets {
+		for _, one := range set.Rules() {
+			if k.limit.Valid() || k.rule != everyRule && k.rule != one.ID {
+				continue
+			}
+			for _, attributes := range k.readings(set.By(one)) {
+				if key := keyOf(set, one, attributes); k.attributes != nil || key != keyOf(set, one, rule.Map{}) { // not one for all callers
+					keys[key] = true
+				}
 			}
 		}
 	}

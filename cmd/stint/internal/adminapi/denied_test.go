@@ -45,6 +45,19 @@ func TestDenials(t *testing.T) {
 	if got := f.want(200, "GET", "/v1/denied?after="+next, ""); got.at(t, "items") == nil || strings.Contains(got.body, `"time"`) {
 		t.Error(got.body)
 	}
+	trial, err := rule.Parse(rule.File{Name: "tried.yaml", Data: []byte("rules: [{id: tried, by: [api_key], limit: 1, window: 60}]")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := f.Denials.Rules(trial) // as of a canary: the rule is not in the set that others have
+	o, err := trial.Decide(t.Context(), f.Store, order, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder.Record(0, order, 2, &o)
+	if got := f.want(200, "GET", "/v1/denied?rule=tried", ""); strings.Count(got.body, `"time":`) != 1 {
+		t.Error(got.body)
+	}
 	for query, want := range map[string]string{
 		"?rule=order":     `rule: there is no rule`,
 		"?since=soon":     `since: `,
