@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,9 @@ import (
 
 // followEvery is the pause between two questions of --follow.
 const followEvery = time.Second
+
+// noRule stands for the empty rule of a denial by a deny list, as in the table.
+const noRule = "-"
 
 // deniedFlags are the flags of stint denied.
 type deniedFlags struct {
@@ -49,7 +53,7 @@ hashes of several servers are the same if they have the same --key-hash-file.`,
 		Args:    noArguments,
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.rule, "rule", "", "only denials by the rule of this `ID`; (take) for limits that callers bring, (envoy) for those of Envoy's configuration")
+	flags.StringVar(&f.rule, "rule", "", "only denials by the rule of this `ID`; (take) for limits that callers bring, (envoy) for those of Envoy's configuration, - for deny lists")
 	flags.StringVar(&f.hash, "hash", "", "only denials of the key with this `HASH`, which the list shows")
 	flags.StringVar(&f.since, "since", "", "only denials since this `TIME` in RFC 3339, or within this duration, such as 10m")
 	flags.IntVar(&f.limit, "limit", 20, "show at most `N` denials, the newest")
@@ -76,6 +80,9 @@ func (f *deniedFlags) query() url.Values {
 			query.Set(name, value)
 		}
 	}
+	if f.rule == noRule {
+		query.Set("rule", "")
+	}
 	return query
 }
 
@@ -89,23 +96,14 @@ func (f *deniedFlags) denied(ctx context.Context) error {
 		var page adminclient.Denied
 		return f.ask(ctx, q, &page, func(w io.Writer) error { return printDenied(w, &page) })
 	}
-	pages, failures := askAll(ctx, clients, "denials", func(ctx context.Context, c *adminclient.Client, page *adminclient.Denied) error {
-		_, err := c.Into(ctx, q, page)
-		if hasNoRule(err) && len(clients) > 1 {
-			return nil
-		}
-		return err
-	})
+	pages, failures := f.askEach(ctx, clients, make([]string, len(clients)))
 	err = errors.Join(failures...)
 	missing := unanswered(clients, failures)
 	if err != nil && len(missing) == len(clients) {
 		return err
 	}
 	if f.follow {
-		if err != nil {
-			return err
-		}
-		return f.followAll(ctx, clients, pages)
+		return f.followAll(ctx, clients, pages, failures)
 	}
 	merged := mergeDenied(pages, f.limit)
 	merged.Unanswered = missing
@@ -114,6 +112,23 @@ func (f *deniedFlags) denied(ctx context.Context) error {
 		return encoding
 	}
 	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDenied(w, &merged) }), err)
+}
+
+// askEach asks each server for its denials after a position, or for the newest ones if it is
+// empty. One of several servers may not have the rule.
+func (f *deniedFlags) askEach(ctx context.Context, clients []*adminclient.Client, after []string) ([]adminclient.Denied, []error) {
+	return askAll(ctx, clients, "denials", func(ctx context.Context, c *adminclient.Client, page *adminclient.Denied) error {
+		q := adminclient.Request{Method: http.MethodGet, Path: "/v1/denied", Query: f.query()}
+		if from := after[slices.Index(clients, c)]; from != "" {
+			q.Query.Set("after", from)
+			q.Query.Set("limit", strconv.Itoa(denials.MaxLimit))
+		}
+		_, err := c.Into(ctx, q, page)
+		if hasNoRule(err) && len(clients) > 1 {
+			return nil
+		}
+		return err
+	})
 }
 
 // mergeDenied returns the denials of several servers, the newest first.
@@ -133,16 +148,23 @@ func mergeDenied(pages []adminclient.Denied, limit int) (all adminclient.Denied)
 
 // followAll prints the denials of the first answers, and then new ones. A server that does not
 // answer is reported once, and asked again.
-func (f *deniedFlags) followAll(ctx context.Context, clients []*adminclient.Client, pages []adminclient.Denied) error {
+func (f *deniedFlags) followAll(ctx context.Context, clients []*adminclient.Client, pages []adminclient.Denied, failures []error) error {
 	next, failed := make([]string, len(clients)), make([]bool, len(clients))
 	_, _ = fmt.Fprintf(f.errs, deniedFormat, "TIME", "RULE", "KEY", "HASH", "LIMIT", "REMAINING", "RETRY", "BY", "PATH")
 	for {
-		for i := range pages {
-			if pages[i].Next != "" {
-				next[i] = pages[i].Next
+		for i, err := range failures {
+			if err != nil && !failed[i] && ctx.Err() == nil {
+				_, _ = fmt.Fprintln(f.errs, sanitize(err.Error())+" (asking again)")
 			}
+			failed[i] = err != nil
 		}
-		if err := f.printNew(mergeDenied(pages, denials.MaxLimit)); err != nil {
+		for i := range pages {
+			if next[i] == "" {
+				pages[i].LeftOut = 0 // older than those that --limit asks for
+			}
+			next[i] = cmp.Or(pages[i].Next, next[i])
+		}
+		if err := f.printNew(mergeDenied(pages, len(pages)*denials.MaxLimit)); err != nil {
 			return err
 		}
 		select {
@@ -150,20 +172,7 @@ func (f *deniedFlags) followAll(ctx context.Context, clients []*adminclient.Clie
 			return nil
 		case <-time.After(followEvery):
 		}
-		var failures []error
-		pages, failures = askAll(ctx, clients, "denials", func(ctx context.Context, c *adminclient.Client, page *adminclient.Denied) error {
-			q := adminclient.Request{Method: http.MethodGet, Path: "/v1/denied", Query: f.query()}
-			q.Query.Set("after", next[slices.Index(clients, c)])
-			q.Query.Set("limit", strconv.Itoa(denials.MaxLimit))
-			_, err := c.Into(ctx, q, page)
-			return err
-		})
-		for i, err := range failures {
-			if err != nil && !failed[i] && ctx.Err() == nil {
-				_, _ = fmt.Fprintln(f.errs, sanitize(err.Error())+" (asking again)")
-			}
-			failed[i] = err != nil
-		}
+		pages, failures = f.askEach(ctx, clients, next)
 	}
 }
 
@@ -185,7 +194,7 @@ func (f *deniedFlags) printNew(page adminclient.Denied) error {
 		}
 	}
 	if more := uint64(page.LeftOut) + page.Overwritten; more > 0 {
-		_, _ = fmt.Fprintf(f.errs, "and %d more denials, of all rules, that came too fast\n", more)
+		_, _ = fmt.Fprintf(f.errs, "%d more denials, of any rule, came too fast to be shown\n", more)
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ func TestDeniedOverTwoNodes(t *testing.T) {
 	if none := command(t, nil, "denied", "--server", "http://127.0.0.1:1,http://127.0.0.1:2"); none.status != exitFailed || none.out != "" {
 		t.Errorf("status %d: %s", none.status, none.out)
 	}
+	a.run(exitDone, []string{"no request was denied"}, "denied", "--rule", "-") // no deny list denied
 	a.run(exitFailed, []string{"rule: there is no rule"}, "denied", "--server", strings.Split(both, ",")[0], "--rule", "order")
 }
 
@@ -92,7 +93,8 @@ func TestWhyOverTwoNodes(t *testing.T) {
 func TestFollowedDenials(t *testing.T) {
 	a, b, both := twoNodes(t, topRules)
 	a.asks(3, "sk_live_one_1234567890", "/orders")
-	c := exec.Command(binary, "denied", "--follow", "--json", "--server", both)
+	a.asks(2, "sk_live_two_1234567890", "/logins")
+	c := exec.Command(binary, "denied", "--follow", "--json", "--limit", "1", "--server", both+",http://127.0.0.1:1")
 	c.Env = cleanEnvironment()
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -107,10 +109,11 @@ func TestFollowedDenials(t *testing.T) {
 		}
 		return d
 	}
-	if d := next(); d.Rule != "orders" {
+	if d := next(); d.Rule != "logins" { // the newest one
 		t.Errorf("%+v", d)
 	}
-	b.asks(2, "sk_live_two_1234567890", "/logins")
+	p.wait("no denials from http://127.0.0.1:1") // it is asked again
+	b.asks(2, "sk_live_three_12345678", "/logins")
 	if d := next(); d.Rule != "logins" || d.Key != "sk_live…" || d.Path != "/logins" {
 		t.Errorf("%+v", d)
 	}
