@@ -23,9 +23,12 @@ const (
 	allDangers = "all"
 )
 
+// knownDangers returns the names of all dangers, the worst first.
+func knownDangers() []string { return []string{dangerImpact, dangerRemoves, dangerResets} }
+
 // dangersNamed reads the dangers that --yes accepts.
 func dangersNamed(text string) ([]string, error) {
-	known := []string{dangerImpact, dangerRemoves, dangerResets}
+	known := knownDangers()
 	switch text {
 	case "", "false":
 		return nil, nil
@@ -93,7 +96,8 @@ func (c *wholeChange) confirm(o *adminclient.Outcome, dangers []danger) error {
 		}
 	}
 	if !isTerminal(c.in) {
-		return fmt.Errorf("not published: there is no terminal to ask at (read the output above, then repeat the command with --yes=%s)", strings.Join(names, ","))
+		all := slices.DeleteFunc(knownDangers(), func(name string) bool { return !slices.Contains(names, name) && !slices.Contains(c.sure, name) })
+		return fmt.Errorf("not published: there is no terminal to ask at (read the output above, then repeat the command with --yes=%s)", strings.Join(all, ","))
 	}
 	for _, d := range dangers {
 		l.printf("This is dangerous: %s.\n", cell(d.text))

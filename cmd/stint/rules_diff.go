@@ -135,6 +135,9 @@ func (f *diffFlags) impact(ctx context.Context, args []string) error {
 		return err
 	}
 	err = f.print(a, func(w io.Writer) error { return printImpact(w, v) })
+	if f.detailed && v.Impact == nil {
+		return errors.Join(err, errors.New("the impact is unknown, because the server keeps no requests (start it with --impact-limit, or leave out --detailed-exitcode)"))
+	}
 	above := v.Impact != nil && v.Impact.AboveLimit
 	return f.status(errors.Join(err, f.checkWarnings(v.Warnings)), above, "the rules deny more than --impact-limit of the server (--detailed-exitcode)")
 }

@@ -43,7 +43,16 @@ func TestPipelinesDecideByTheExitStatus(t *testing.T) {
 		}
 	}
 	a.run(exitDone, []string{"1*"}, "rules", "history")
-	a.run(exitFailed, []string{"--yes=impact)"}, "rules", "apply", "--yes=removes,resets", strict)
+	a.run(exitFailed, []string{"--yes=impact,removes,resets)"}, "rules", "apply", "--yes=removes,resets", strict)
 	a.run(exitDone, []string{"version 2 is published"}, "rules", "apply", "--yes=impact", strict)
 	a.run(exitDone, []string{"admits ", "more than the rules in force"}, "rules", "impact", wide)
+}
+
+func TestPipelinesFailIfTheImpactIsUnknown(t *testing.T) {
+	a := administer(t, "--impact-limit", "off")
+	wide := a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n")
+	a.run(exitDone, []string{"impact: unknown"}, "rules", "impact", wide)
+	if got := command(t, a.env, "rules", "impact", "--detailed-exitcode", wide); got.status != exitFailed || !strings.Contains(got.errors, "the impact is unknown") {
+		t.Errorf("status %d\n%s%s", got.status, got.out, got.errors)
+	}
 }
