@@ -54,6 +54,9 @@ func TestDeniedOverTwoNodes(t *testing.T) {
 	if items, _ := a.json("denied")["items"].([]any); len(items) != 4 {
 		t.Errorf("%v", items)
 	}
+	if got := command(t, a.env, "denied", "--rule", "order"); got.status != exitFailed || got.out != "" || !strings.Contains(got.errors, "there is no rule") {
+		t.Errorf("a rule that no server has: status %d\n%s%s", got.status, got.out, got.errors)
+	}
 	partial := command(t, nil, "denied", "--server", both+",http://127.0.0.1:1")
 	if partial.status != exitFailed || !strings.Contains(partial.errors, "no denials from http://127.0.0.1:1") || len(lines(partial.out)) != 5 {
 		t.Errorf("status %d\n%s%s", partial.status, partial.out, partial.errors)

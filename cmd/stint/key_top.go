@@ -115,9 +115,10 @@ func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged ad
 	answers, failures := askAll(ctx, clients, "counts", func(ctx context.Context, c *adminclient.Client, top *adminclient.Top) error {
 		return askTop(ctx, c, q, top)
 	})
+	failures = withoutNoRule(failures)
 	var parts []topkeys.Top
 	for i, failure := range failures {
-		if failure == nil {
+		if failure == nil && answers[i].Items != nil { // nil: the server does not have the rule
 			parts = append(parts, answers[i].Top)
 		}
 	}
@@ -127,13 +128,9 @@ func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged ad
 	return merged, errors.Join(failures...)
 }
 
-// askTop asks one of several servers. A server whose rules do not have the rule has no key of
-// it.
+// askTop asks one of several servers, whose answers are merged by the ids of the keys.
 func askTop(ctx context.Context, c *adminclient.Client, q adminclient.Request, top *adminclient.Top) error {
 	_, err := c.Into(ctx, q, top)
-	if hasNoRule(err) {
-		return nil
-	}
 	if err == nil && slices.ContainsFunc(top.Items, func(i topkeys.Item) bool { return i.ID == 0 }) {
 		return errors.New("its keys have no ids, because the token is below the role admin (give a token of that role, or ask one server at a time)")
 	}

@@ -23,6 +23,9 @@ rules:
 		!strings.HasPrefix(got[3], "new sk_live… 7 0 ") {
 		t.Errorf("%q", got)
 	}
+	if got := command(t, nil, "rules", "shadow", "--server", both, "--rule", "nwe"); got.status != exitFailed || got.out != "" || !strings.Contains(got.errors, "there is no rule") {
+		t.Errorf("a rule that no server has: status %d\n%s%s", got.status, got.out, got.errors)
+	}
 	if got := lines(b.run(exitDone, nil, "rules", "shadow", "--rule", "alone", "--window", "1h").out); len(got) != 4 {
 		t.Errorf("%q", got)
 	}

@@ -105,9 +105,17 @@ func unanswered(clients []*adminclient.Client, failures []error) (list []string)
 	return list
 }
 
-// hasNoRule reports whether one of several servers refuses because its rules do not have the
-// rule. It then has nothing of it.
-func hasNoRule(err error) bool {
-	refused, ok := errors.AsType[*adminclient.Error](err)
-	return ok && refused.Status == http.StatusNotFound && strings.HasPrefix(refused.Message, "rule")
+// withoutNoRule removes the refusals of servers whose rules do not have the rule, because they have
+// nothing of it, if another server answers. If none has the rule, it may be a mistake.
+func withoutNoRule(failures []error) []error {
+	if !slices.Contains(failures, nil) {
+		return failures
+	}
+	for i, err := range failures {
+		refused, ok := errors.AsType[*adminclient.Error](err)
+		if ok && refused.Status == http.StatusNotFound && strings.HasPrefix(refused.Message, "rule") {
+			failures[i] = nil
+		}
+	}
+	return failures
 }
