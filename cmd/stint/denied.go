@@ -94,7 +94,7 @@ func (f *deniedFlags) denied(ctx context.Context) error {
 	q := adminclient.Request{Method: http.MethodGet, Path: "/v1/denied", Query: f.query()}
 	if len(clients) == 1 && !f.follow {
 		var page adminclient.Denied
-		return f.ask(ctx, q, &page, func(w io.Writer) error { return printDenied(w, &page) })
+		return f.ask(ctx, q, &page, func(w io.Writer) error { return printDenied(w, &page, "--limit") })
 	}
 	pages, failures := f.askEach(ctx, clients, make([]string, len(clients)))
 	err = errors.Join(failures...)
@@ -111,7 +111,7 @@ func (f *deniedFlags) denied(ctx context.Context) error {
 	if encoding != nil {
 		return encoding
 	}
-	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDenied(w, &merged) }), err)
+	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDenied(w, &merged, "--limit") }), err)
 }
 
 // askEach asks each server for its denials after a position, or for the newest ones if it is
@@ -200,8 +200,9 @@ func (f *deniedFlags) printNew(page adminclient.Denied) error {
 // deniedFormat has columns of fixed width, because --follow does not know what comes.
 const deniedFormat = "%-24v  %-16v  %-16v  %-16v  %-24v  %-9v  %-10v  %-7v  %v\n"
 
-// printDenied prints denials as a table, the newest last.
-func printDenied(out io.Writer, page *adminclient.Denied) error {
+// printDenied prints denials as a table, the newest last. bound is the flag that bounds their
+// number.
+func printDenied(out io.Writer, page *adminclient.Denied, bound string) error {
 	if len(page.Items) == 0 {
 		_, err := fmt.Fprintln(out, "no request was denied, as far as the servers remember")
 		return err
@@ -215,7 +216,7 @@ func printDenied(out io.Writer, page *adminclient.Denied) error {
 	}
 	l := &printer{w: out}
 	if page.LeftOut > 0 {
-		l.printf("%d earlier ones are left out (--limit)\n", page.LeftOut)
+		l.printf("%d earlier ones are left out (%s)\n", page.LeftOut, bound)
 	}
 	return l.err
 }

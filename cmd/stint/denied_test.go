@@ -82,7 +82,7 @@ func TestWhyOverTwoNodes(t *testing.T) {
 		!strings.Contains(text, "\n\nnow:\nRULE LIMIT OF REMAINING RESET AFTER\n") || !strings.Contains(text, "\norders token_bucket:1h 2 0 ") {
 		t.Errorf("%q", got)
 	}
-	if got := lines(a.run(exitDone, []string{"1 earlier ones are left out"}, "key", "why", key, "--server", both, "--rule", "orders", "--last", "2").out); len(got) != 3+1+2+2 {
+	if got := lines(a.run(exitDone, []string{"1 earlier ones are left out (--last)"}, "key", "why", key, "--server", both, "--rule", "orders", "--last", "2").out); len(got) != 3+1+2+2 {
 		t.Errorf("%q", got)
 	}
 	a.run(exitDone, []string{"no request was denied", "now:", "orders  token_bucket:1h  2   2 "}, "key", "why", "--rule", "orders", "sk_live_three_123456")

@@ -102,7 +102,7 @@ func (f *whyFlags) why(ctx context.Context, args []string) error {
 // printWhy prints the denials of a key, and below them its state.
 func printWhy(out io.Writer, w *adminclient.Why) error {
 	page := adminclient.Denied{Page: denials.Page{Items: w.Denials, LeftOut: w.LeftOut}}
-	if err := printDenied(out, &page); err != nil {
+	if err := printDenied(out, &page, "--last"); err != nil {
 		return err
 	}
 	l := &printer{w: out}
