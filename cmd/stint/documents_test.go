@@ -141,16 +141,23 @@ func (p *page) run(block string) (printed string) {
 	if !strings.Contains(block, "stint serve") {
 		script += "stint rules apply --source redis://10.0.0.5:6379/0 --yes rules.yaml >setup.log\nstint serve --rules redis://10.0.0.5:6379/0 --resp 127.0.0.1:0\n"
 	}
-	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	return p.bash(script, block)
+}
+
+// bash runs commands in the folder of the page, after the functions and commands that the
+// document does not show, and returns what they print.
+func (p *page) bash(setup, commands string) (printed string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-c", script+block)
+	c := exec.CommandContext(ctx, "bash", "-c", setup+commands)
 	c.Dir, c.Env = p.folder, p.env
 	var out, errs strings.Builder
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Run(); err != nil {
-		p.t.Errorf("%v\n%s\n%s%s", err, block, &out, &errs)
+		p.t.Errorf("%v\n%s\n%s%s", err, commands, &out, &errs)
 	}
-	p.t.Logf("%s\n%s%s", block, &out, &errs)
+	p.t.Logf("%s\n%s%s", commands, &out, &errs)
 	return out.String()
 }
 
