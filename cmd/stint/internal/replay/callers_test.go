@@ -138,3 +138,15 @@ func TestTextsOfOtherAttributesAreOtherCallers(t *testing.T) {
 		t.Errorf("%d callers, want 2", s.Callers)
 	}
 }
+
+// The key of an event without an API key is a credential, also in the keys of rules.
+func TestAKeyThatStandsForAnAPIKeyIsShortened(t *testing.T) {
+	events := strings.Repeat(`{"t_us":1000000,"key":"sk_live_aaaaaaaaaaaaaaaa","path":"/a"}`+"\n", 2)
+	for _, by := range []string{"api_key", "api_key, path"} {
+		set := ruleSet(t, "rules:\n  - {id: one, by: ["+by+"], limit: 1, window: 60}\n")
+		_, s := replayed(t, Options{Rules: set}, inputsOf(events)...)
+		if len(s.TopKeysDenied) != 1 || !strings.HasPrefix(s.TopKeysDenied[0].Key, "sk_live_…") {
+			t.Errorf("by %s: the keys are %+v, want them shortened", by, s.TopKeysDenied)
+		}
+	}
+}

@@ -104,10 +104,13 @@ func (d *rulesDecider) caller() identityText {
 	return who
 }
 
-// masked shortens the parts of a key that are credentials of the current event.
+// masked shortens the parts of a key that are credentials of the current event. An event without
+// an API key has its "key" for one.
 func (d *rulesDecider) masked(key string) string {
+	_, hasAPIKey := d.event.attribute("api_key")
+	keyIsSecret := !hasAPIKey && !d.event.isLog()
 	for _, f := range d.event.fields {
-		if f.value != "" && SecretAttribute(f.name) {
+		if f.value != "" && (SecretAttribute(f.name) || f.name == "key" && keyIsSecret) {
 			key = strings.ReplaceAll(key, f.value, d.show(identityText{text: f.value, secret: true}))
 		}
 	}

@@ -60,7 +60,7 @@ func TestRulesDecide(t *testing.T) {
 		request(`"path":"/v1/other","api_key":"sk_revoked_1"`) + // denied by list
 		request(`"path":"/v1/other","cost":0`) +
 		`{"t_us":0,"ip":"nonsense","path":"/v1/other"}` + "\n"
-	lines, s := replayed(t, Options{Rules: ruleSet(t, severalRules), Reorder: DefaultReorder}, inputsOf(events)...)
+	lines, s := replayed(t, Options{Rules: ruleSet(t, severalRules), Reorder: DefaultReorder, ShowKeys: true}, inputsOf(events)...)
 	want := []string{
 		`{"n":1,"t_us":0,"rule":"orders","key":"k1","allowed":true,"limit":1,"remaining":0,"retry_after_us":0,"reset_after_us":60000000,"delay_us":0}`,
 		`{"n":2,"t_us":0,"rule":"orders","key":"k1","allowed":false,"limit":1,"remaining":0,"retry_after_us":60000000,"reset_after_us":60000000,"delay_us":0}`,
