@@ -63,6 +63,9 @@ func (f *replayReport) options(c *cobra.Command, o *replay.Options) (err error) 
 	if o.Rules == nil {
 		return usagef("--against: belongs to --rules (write the limit as a rule)")
 	}
+	if o.Retries != replay.NoRetries {
+		return usagef("--against: cannot be used beside --retries, because clients retry what one rule set denies (remove one)")
+	}
 	o.Against, o.AgainstName, err = f.load(c, "against", f.against)
 	return err
 }

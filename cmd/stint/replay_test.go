@@ -85,6 +85,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"serverForNone":    {2, "--server: no rules are read from a server", []string{"--rules", rules, "--server", "http://127.0.0.1:1", sampleLog}},
 		"noServer":         {1, "--against live: ", []string{"--rules", rules, "--against", "live", "--server", "http://127.0.0.1:1", sampleLog}},
 		"noHashFile":       {2, "--key-hash-file: ", []string{"--rules", rules, "--key-hash-file", "none", sampleLog}},
+		"againstRetries":   {2, "--against: cannot be used beside --retries", []string{"--rules", rules, "--against", rules, "--retries", "polite", sampleLog}},
 		"sweepOfTwo":       {2, "cannot be used beside --against", []string{"--against", rules, "--sweep", "limit=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 	} {
 		t.Run(name, func(t *testing.T) {

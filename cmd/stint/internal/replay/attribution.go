@@ -22,7 +22,7 @@ type Attribution struct {
 	Sole int64 `json:"sole"`
 	Also int64 `json:"also"`
 	// Alone counts the events that this denies when it is the only rule, or the only limit.
-	// It is -1 without [Options.Alone].
+	// It is -1 without [Options.Alone], and with retries.
 	Alone int64 `json:"alone"`
 }
 

@@ -59,12 +59,14 @@ type Options struct {
 
 	// Against, if not nil, are other rules to compare Rules with. They decide every event
 	// that Rules decide, with counters in memory. AgainstName is their name in the report.
+	// Retries must be the zero value.
 	Against     *rule.Set
 	AgainstName string
 
 	// Alone also counts what each rule denies when it is the only one, if there are several
 	// rules or a rule has several limits. It takes counters of its own for each key, in
-	// memory, which about doubles the memory for the keys.
+	// memory, which about doubles the memory for the keys. It has no effect with Retries:
+	// they follow the denials of all rules together.
 	Alone bool
 
 	// Top is the number of keys and of callers that each list of the report has, at most
@@ -99,6 +101,7 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 		return Report{}, err
 	}
 	options.By, options.Top = rule.AttributeName(options.By), cmp.Or(options.Top, DefaultTop)
+	options.Alone = options.Alone && options.Retries == NoRetries
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r, err := newReplay(ctx, &options, inputs)
@@ -120,6 +123,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("top: %d is out of range (use 0 to %d)", o.Top, MostTop)
 	case o.Against != nil && o.Rules == nil:
 		return errors.New("replay: there are no rules to compare with")
+	case o.Against != nil && o.Retries != NoRetries:
+		return errors.New("replay: retries follow the denials of one rule set, so two cannot be compared on them")
 	case o.Rules != nil && (o.Limit.Valid() || o.By != ""):
 		return errors.New("replay: rules and a limit are both given (choose one)")
 	case o.Rules == nil && !o.Limit.Valid():

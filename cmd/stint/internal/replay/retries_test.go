@@ -146,3 +146,18 @@ func TestThreeDigits(t *testing.T) {
 		}
 	}
 }
+
+// Retries follow the denials of all rules together. No rule alone, and no other rule set, would
+// have caused them.
+func TestRetriesBelongToOneRuleSet(t *testing.T) {
+	set := ruleSet(t, comparedRules)
+	o := Options{Rules: set, Alone: true, Retries: PoliteRetries}
+	_, s := replayed(t, o, inputsOf(`{"t_us":1,"ip":"192.0.2.1","path":"/x"}`+"\n")...)
+	if s.PerRule[0].Alone != -1 || s.PerRule[1].Alone != -1 {
+		t.Errorf("the rules have %+v, want no counts for each alone", s.PerRule)
+	}
+	o.Against = set
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "retries") {
+		t.Errorf("the comparison returns %v, want an error", err)
+	}
+}
