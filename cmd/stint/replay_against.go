@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -100,7 +101,18 @@ func (f *replayReport) load(c *cobra.Command, flag, rules string) (set *rule.Set
 		return nil, "", usagef("%w", err)
 	}
 	printWarnings(c.ErrOrStderr(), set.Warnings())
+	warnOfPenalties(c.ErrOrStderr(), flag, set)
 	return set, name, nil
+}
+
+// warnOfPenalties says that a replay decides without the penalties of rules.
+func warnOfPenalties(errs io.Writer, flag string, set *rule.Set) {
+	for _, r := range set.Rules() {
+		if r.Mode == rule.Enforce && r.Penalty != nil {
+			_, _ = fmt.Fprintf(errs, "warning: --%s: a replay counts no penalties, so live the rules with a penalty deny more (the first is %s)\n", flag, sanitize(r.ID))
+			return
+		}
+	}
 }
 
 // fetch reads the rules in force, or those of a version, from a server.

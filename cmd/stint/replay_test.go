@@ -119,6 +119,24 @@ func TestReplaySummary(t *testing.T) {
 	}
 }
 
+// A replay decides without penalties, and says so.
+func TestReplayWarnsOfPenalties(t *testing.T) {
+	const limited = "{id: login, by: [ip], limit: 5, window: 60"
+	for _, c := range []struct {
+		rule string
+		want bool
+	}{{limited + ", penalty: {after: 3}}", true}, {limited + "}", false}, {limited + ", penalty: {after: 3}, mode: shadow}", false}} {
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(file, []byte("rules:\n  - "+c.rule+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := runIn(t, "", "replay", "--rules", file, sampleLog)
+		if warned := strings.Contains(got.errors, "--rules: a replay counts no penalties, so live the rules with a penalty deny more (the first is login)"); warned != c.want || got.status != 0 {
+			t.Errorf("%s: status %d, and warned %v: %s", c.rule, got.status, warned, got.errors)
+		}
+	}
+}
+
 func TestReplayDecisionsOnStandardOutputAreAlone(t *testing.T) {
 	event := `{"t_us":1431857103000001,"key":"a"}` + "\n"
 	got := runIn(t, event, "replay", "--limit", "3/m", "--by", "key", "--decisions", "-", "-")
