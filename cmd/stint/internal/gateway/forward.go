@@ -58,7 +58,7 @@ func isUpgrade(h http.Header) bool {
 // fields are those of r, and are replaced but never changed.
 func (x *exchange) outgoing(r *http.Request) *http.Request {
 	out := x.out.copy(r)
-	out.Header, out.Close = x.header, false
+	out.Header, out.Close = x.headerFor(len(r.Header)), false
 	for name, values := range r.Header {
 		if !isHopByHop(name) {
 			out.Header[name] = values

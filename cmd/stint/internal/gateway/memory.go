@@ -15,7 +15,7 @@ type memory struct {
 	proxied httputil.ProxyRequest
 	out     request     // without hop-by-hop fields
 	sent    request     // to the first upstream
-	header  http.Header // of out
+	header  http.Header // of out, unless that is large
 	values  [8]string
 	count   int  // of values
 	kept    bool // a transport may use the memory after its response
@@ -25,6 +25,17 @@ type memory struct {
 var memories = sync.Pool{New: func() any { return &memory{header: http.Header{}} }}
 
 const maxKeptHeader = 32 // fields
+
+// headerFor returns the header for a copy of a header with n fields. A map never shrinks, and
+// to walk and clear it takes as long as for the most fields that it has had. So a large header
+// is never in the memory, even if most of its fields are removed later: one client could
+// otherwise slow the requests of all others down.
+func (m *memory) headerFor(n int) http.Header {
+	if n > maxKeptHeader {
+		return make(http.Header, n)
+	}
+	return m.header
+}
 
 func newMemory() *memory {
 	m, _ := memories.Get().(*memory)
