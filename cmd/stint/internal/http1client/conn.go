@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/burst"
@@ -132,6 +133,10 @@ func (c *conn) writePart(p []byte) (int, error) {
 }
 
 // body is the body of a response. Its end gives the connection back to the pool.
+//
+// Close may be called beside Read, as with http.Transport: a client that retries bounds by it
+// how long it reads. It then only closes the raw connection, and Read ends the use of the
+// connection. If both ended it, one could close it while another request uses it already.
 type body struct {
 	inner   io.ReadCloser
 	conn    *conn
@@ -140,22 +145,23 @@ type body struct {
 	keep    bool // the server keeps the connection
 	chunked bool
 	begun   bool // Read was called
+
+	mu      sync.Mutex // held while the fields below change
+	reading bool       // Read waits for the server
+	closed  bool       // Close was called while Read waited
 	ended   bool
 }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
-	if b.ended {
+	if !b.beginRead() {
 		return 0, io.EOF
 	}
 	b.begun = true
 	b.conn.unbound()
 	n, err := b.inner.Read(p)
-	switch {
-	case errors.Is(err, io.EOF):
-		b.end(true)
-	case err != nil:
-		b.end(false)
+	b.endRead(err)
+	if err != nil && !errors.Is(err, io.EOF) {
 		if cause := b.request.Context().Err(); cause != nil {
 			err = cause
 		}
@@ -163,12 +169,32 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func (b *body) beginRead() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = !b.ended
+	return b.reading
+}
+
+// endRead ends the use of the connection at the end of the body or after Close.
+func (b *body) endRead(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	if err != nil || b.closed {
+		b.endLocked(errors.Is(err, io.EOF) && !b.closed)
+	}
+}
+
 // Ready reports whether the next Read certainly returns without waiting. Of a chunked body
 // it knows only before the first Read.
 func (b *body) Ready() bool {
+	if b.hasEnded() {
+		return false
+	}
 	n := b.conn.reader.Buffered()
 	switch {
-	case b.ended || n == 0:
+	case n == 0:
 		return false
 	case !b.chunked:
 		return true
@@ -199,13 +225,26 @@ func wholeChunks(text []byte) bool {
 // Close implements [io.Closer]. A body that was not read to its end closes the connection,
 // because reading the rest could take any time.
 func (b *body) Close() error {
-	b.end(false)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reading {
+		b.closed = true
+		b.conn.close() // ends Read
+		return nil
+	}
+	b.endLocked(false)
 	return nil
 }
 
-// end ends the use of the connection, which is kept if the whole response was read and
+func (b *body) hasEnded() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended
+}
+
+// endLocked ends the use of the connection, which is kept if the whole response was read and
 // nothing follows it.
-func (b *body) end(whole bool) {
+func (b *body) endLocked(whole bool) {
 	if b.ended {
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -140,7 +141,7 @@ func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
 	}
 	*b = body{inner: res.Body, conn: c, pool: &t.idle, request: r, keep: !res.Close, chunked: len(res.TransferEncoding) > 0}
 	if res.Body == http.NoBody {
-		b.end(true)
+		b.endRead(io.EOF)
 	} else {
 		res.Body = b
 	}

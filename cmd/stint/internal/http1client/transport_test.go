@@ -443,3 +443,39 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// A body may be closed while it is read, also at the moment at which it ends. The connection
+// then serves no request any more, or the next one undisturbed.
+func TestBodiesAreClosedWhileTheyAreRead(t *testing.T) {
+	url, _ := script(t, func(_ int64, c net.Conn, next func() bool) {
+		for next() {
+			_, _ = io.WriteString(c, strings.TrimSuffix(okResponse, "k"))
+			_, _ = io.WriteString(c, "k")
+		}
+	})
+	tr := newDialing(t)
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for range 50 {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res, err := tr.RoundTrip(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var closing sync.WaitGroup
+				closing.Go(func() { _ = res.Body.Close() })
+				if _, err := io.ReadAll(res.Body); err != nil && !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+				closing.Wait()
+			}
+		})
+	}
+	clients.Wait()
+}
