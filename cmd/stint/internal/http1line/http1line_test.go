@@ -2,6 +2,7 @@ package http1line
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -86,5 +87,29 @@ func TestFieldsKeepABoundedNumberOfLines(t *testing.T) {
 	}
 	if len(f.lines) > MaxKeptFields {
 		t.Errorf("%d lines are kept", len(f.lines))
+	}
+}
+
+// Heads that become shorter leave no lines behind.
+func TestFieldsKeepTheLinesOfOneHead(t *testing.T) {
+	var f Fields
+	long := strings.Repeat("x", 4000)
+	for lines := MaxKeptFields; lines > 0; lines-- {
+		f.Begin()
+		for i := range lines {
+			value := "short"
+			if i == lines-1 {
+				value = long
+			}
+			f.Read("a: "+value, func(string, string) bool { return true })
+		}
+	}
+	f.Begin()
+	kept := 0
+	for _, l := range f.lines[:cap(f.lines)] {
+		kept += len(l.text)
+	}
+	if kept > len("a: ")+len(long) {
+		t.Errorf("%d bytes of lines are kept", kept)
 	}
 }

@@ -30,12 +30,19 @@ func (h *head) fill(r *http.Request) {
 
 // clear forgets the request, but not the lines.
 func (h *head) clear() {
-	if h.header == nil || len(h.header) > http1line.MaxKeptFields {
+	if h.header == nil {
 		h.header = http.Header{}
 	}
 	clear(h.header)
 	h.host, h.values = "", nil
 	h.fields.Begin()
+}
+
+// release ends the use of the request. An idle connection keeps no large header.
+func (h *head) release() {
+	if h.fields.Many() {
+		h.header, h.values = nil, nil
+	}
 }
 
 // parse reads the head of a request at the beginning of what has arrived. The head is

@@ -81,6 +81,7 @@ func (w *response) release() {
 		c.header = http.Header{}
 	}
 	clear(c.header)
+	c.head.release()
 	w.buffers = nil
 	b.body.Reset(nil)
 	b.out.Reset(nil)

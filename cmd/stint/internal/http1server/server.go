@@ -9,7 +9,7 @@
 // read one byte differently would let requests be smuggled past the rules.
 //
 // The approach: the package reads the head of a request, and serves the request only if it
-// is plain ([parseHead] has the rules). A plain request has one meaning: every server
+// is plain (see head.parse). A plain request has one meaning: every server
 // that understands HTTP/1.1 reads it in the same way. With the first request that is not
 // plain, the connection and all bytes that were read go to the http.Server, which serves the
 // connection to its end. So net/http judges everything that is ambiguous, malformed, large

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
 
 // readResponse reads a response and returns its body.
@@ -269,6 +271,26 @@ func TestListsOfValuesAreNotUsedAgain(t *testing.T) {
 	for i, values := range kept {
 		if want := []string{"first", "second"}[i/20]; len(values) != 1 || values[0] != want {
 			t.Errorf("list %d is %q, want %q", i, values, want)
+		}
+	}
+}
+
+// An idle connection keeps the header of a usual request for the next one, and no large one.
+func TestIdleConnectionsKeepNoLargeHeader(t *testing.T) {
+	for fields, kept := range map[int]bool{1: true, http1line.MaxKeptFields: false} { // and the Host
+		var b strings.Builder
+		for i := range fields {
+			fmt.Fprintf(&b, "X-%d: x\r\n", i)
+		}
+		h, found := parseHead("GET / HTTP/1.1\r\nHost: a\r\n" + b.String() + "\r\n")
+		if found != http1line.Plain {
+			t.Fatalf("a head of %d fields is %d", fields, found)
+		}
+		if h.release(); (h.header != nil) != kept || (h.values != nil) != kept {
+			t.Errorf("after a head of %d fields, its header is kept: %v", fields, h.header != nil)
+		}
+		if found := h.parse(get); found != http1line.Plain || len(h.header) > 1 {
+			t.Errorf("the next head is %d", found)
 		}
 	}
 }
