@@ -12,7 +12,7 @@
 // find it awake.
 //
 // The trade-off: a write waits until the other goroutines that can run have had their turn,
-// each of which takes microseconds. A server with one request at a time gains nothing, and a
+// each of which takes microseconds, or up to 10 ms if it computes for long. A server with one request at a time gains nothing, and a
 // yield could wake another processor. So a goroutine yields only if the write before was a
 // moment ago (see near).
 package burst
