@@ -38,7 +38,7 @@ func disturbed(w http.ResponseWriter, r *http.Request) {
 	case "resets":
 		panic(http.ErrAbortHandler)
 	case "late":
-		time.Sleep(60 * time.Millisecond) //nolint:forbidigo // longer than the patience of the client of the gateway
+		time.Sleep(60 * time.Millisecond) // longer than the patience of the client of the gateway
 	case "chunks":
 		fmt.Fprint(w, "")
 		_ = http.NewResponseController(w).Flush()
