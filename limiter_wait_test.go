@@ -203,8 +203,8 @@ func TestWaiterThatLeavesMakesWayAtOnce(t *testing.T) {
 				leave()
 				q.wg.Wait()
 				want := []string{"gone failed 0s", "big failed 0s", "small 0s", "next 0s"}
-				slices.Sort(q.served[2:])
-				slices.Sort(want[2:])
+				slices.Sort(q.served[1:]) // they leave the queue at once, and note it in any order
+				slices.Sort(want[1:])
 				q.want(want...)
 			})
 		})
