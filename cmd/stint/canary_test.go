@@ -193,7 +193,7 @@ func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 		return nil
 	})
 	f.run(exitDone, []string{"canary 2 aborted: ", "which is more than 5.00 % above", "CANARY for 50 % beside 1"}, "rules", "history")
-	f.run(exitDone, []string{"none is on"}, "rules", "canary")
+	f.run(exitDone, []string{"no canary is running"}, "rules", "canary")
 	if still, _ := sides(limits(t, f.nodes[2], keys)); len(still) > 0 {
 		t.Errorf("%d callers still have the new limit", len(still))
 	}
@@ -260,6 +260,6 @@ func TestACanaryNeedsASharedSource(t *testing.T) {
 	a.run(exitDone, nil, "rules", "apply", old)
 	a.run(exitUsage, []string{"400", "these rules are not in Redis or PostgreSQL"}, "rules", "apply", "--canary", "5%", a.file("new.yaml", canaryNew))
 	a.run(exitUsage, []string{"soak and abort-above: are for a canary"}, "rules", "apply", "--soak", "5m", old)
-	a.run(exitDone, []string{"canary: none is on"}, "rules", "canary")
+	a.run(exitDone, []string{"no canary is running"}, "rules", "canary")
 	a.run(exitFailed, []string{"no canary is on"}, "rules", "promote")
 }

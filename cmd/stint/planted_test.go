@@ -493,7 +493,7 @@ func (g *garden) readAdmin(role string) {
 // runbookCommand is a command in the pages of alerts.
 var runbookCommand = regexp.MustCompile("`stint ([^`]+)`")
 
-// runRunbooks runs every command that the pages of alerts name, as somebody who may only read.
+// runRunbooks runs every command that the pages of alerts name, with the token of a viewer.
 func (g *garden) runRunbooks() {
 	g.t.Helper()
 	g.env = append(g.env, "STINT_TOKEN=viewer")

@@ -94,7 +94,7 @@ counts every 5 seconds.`,
 func printCanary(w io.Writer, on *adminclient.Canary) error {
 	l := &printer{w: w}
 	if !on.On {
-		l.printf("canary: none is on\n")
+		l.printf("no canary is running\n")
 		return l.err
 	}
 	l.printf("canary: version %d for %s of the callers by %s, beside version %d, since %s by %s\n",

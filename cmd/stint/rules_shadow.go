@@ -14,7 +14,7 @@ func newShadowCommand() *cobra.Command {
 	f := &topFlags{by: "shadow", table: printShadow}
 	c := &cobra.Command{
 		Use:   "shadow",
-		Short: "Show what rules in shadow mode would have denied, and whom",
+		Short: "Show which requests and keys rules in shadow mode would have denied",
 		Long: `Show what rules with "mode: shadow" would have denied in the last minute or hour: for
 each rule, and for each of its keys, the busiest first. A key has at least COUNT -
 ERROR and at most COUNT such requests. Keys are shortened.

@@ -1,5 +1,5 @@
-// Package denials keeps the last denials of a node in bounded memory, for an operator who asks
-// who is denied now, and why a caller was.
+// Package denials keeps the last denials of a node in bounded memory. They show an operator
+// which callers are denied now, and why.
 //
 // [Recorder] records the denials of a rule set, [Recent] those of other limits; [Recent.Read]
 // returns them. The decision log has the same facts for good; this package needs no disk, and

@@ -183,8 +183,8 @@ type Caller struct {
 	ShareDenied   float64 `json:"share_denied"`    // of its requests, 0 to 1
 	LongestWaitUS int64   `json:"longest_wait_us"` // the longest time to wait that a denial said; -1: forever
 
-	// The most frequent values of its denied requests. LookedAt is the number of denied
-	// requests that they are from: not all are looked at.
+	// The most frequent values of its denied requests. They are read from a
+	// sample of these requests; LookedAt is its size.
 	LookedAt   int64   `json:"looked_at"`
 	UserAgents []Value `json:"user_agents"`
 	Paths      []Value `json:"paths"`

@@ -248,7 +248,7 @@ func (s *Report) writeCallers(w *textWriter) {
 // leastShare is the least share of a value that stands for a caller.
 const leastShare = 0.1
 
-// most returns the most frequent value with its share of the requests that were looked at.
+// most returns the most frequent value with its share of the sampled requests.
 func (c *Caller) most(values []Value, short func(string, int) string, width int) string {
 	if len(values) == 0 {
 		return "-"

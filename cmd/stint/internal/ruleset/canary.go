@@ -200,7 +200,7 @@ func (m *Manager) newestListed(ctx context.Context) (Version, error) {
 
 // CanaryStatus is a canary with the requests of all nodes so far.
 type CanaryStatus struct {
-	Version         Version // without its files; without a Canary: none is on
+	Version         Version // without its files; its Canary is nil if no canary runs
 	Control, Canary Counts
 	Nodes           int // number of nodes that count
 }
