@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,11 @@ type set struct {
 	fill    *strings.Replacer
 }
 
+// exampleAddr matches the addresses of Stint and of the application in the files of
+// deploy/. It matches whole ports: the port of a test can begin with the same digits, as
+// 30001 does.
+var exampleAddr = regexp.MustCompile(`127\.0\.0\.1:(8080|3000)\b`)
+
 // configure copies the files of deploy/ and inserts the test's addresses.
 func (p *proxy) configure(t *testing.T, stint, application string, how mode) *set {
 	t.Helper()
@@ -263,8 +269,13 @@ func (p *proxy) configure(t *testing.T, stint, application string, how mode) *se
 		for i := 0; i < len(p.own); i += 2 {
 			text = strings.ReplaceAll(text, p.own[i], s.fill.Replace(p.own[i+1]))
 		}
-		text = strings.NewReplacer("127.0.0.1:8080", stint, "127.0.0.1:3000", application,
-			"127.0.0.1, port_value: 8080}", "127.0.0.1, port_value: "+port(stint)+"}",
+		text = exampleAddr.ReplaceAllStringFunc(text, func(addr string) string {
+			if port(addr) == "8080" {
+				return stint
+			}
+			return application
+		})
+		text = strings.NewReplacer("127.0.0.1, port_value: 8080}", "127.0.0.1, port_value: "+port(stint)+"}",
 			"127.0.0.1, port_value: 8081}", grpcHost+", port_value: "+port(stint)+"}").Replace(text)
 		write(t, filepath.Join(s.folder, filepath.Base(file)), text)
 	}
