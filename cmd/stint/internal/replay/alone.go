@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -16,6 +17,8 @@ import (
 // Usually the claims that the rules have just sent to the store are decided again, so the
 // rules need not be matched again. When a rule denied without the store, or a rule's own deny
 // list did, the claims of other rules are missing; each rule then decides as a set of its own.
+//
+// It works in a goroutine of its own, which alone sets the counts of [Attribution.Alone].
 type aloneJudge struct {
 	counts    *attribution
 	rules     stint.Store // counts for rules
@@ -27,32 +30,71 @@ type aloneJudge struct {
 	decisions []stint.Decision
 	outcome   rule.Outcome
 	charged   rulesStore
+	events    *background[decidedEvent]
+	now       int64 // time of the event in work
+	err       error // the first one
 }
 
-func newAloneJudge(set *rule.Set, a *attribution) *aloneJudge {
+// decidedEvent is a copy of what the rules together said of an event.
+type decidedEvent struct {
+	t, cost, at int64
+	list        rule.List
+	hits        []rule.Hit
+	sent        []stint.Claim // what the rules sent to the store
+	event       timedFields   // if the rules must be matched again
+}
+
+// eventBatch is the number of events in a batch. An event takes about a kilobyte.
+const eventBatch = 256
+
+func newAloneJudge(ctx context.Context, set *rule.Set, a *attribution) *aloneJudge {
 	j := &aloneJudge{counts: a, ofRules: limitCopies{}, ofLimits: limitCopies{}}
 	for _, r := range set.Rules() {
 		if r.Mode != rule.Off {
 			j.sets = append(j.sets, set.Only(r))
 		}
 	}
+	clock := func() time.Time { return time.UnixMicro(j.now) }
+	j.rules, j.limits = memoryStore(clock), memoryStore(clock)
+	j.charged.Store, j.charged.record = j.rules, true
+	j.events = newBackground(eventBatch, func(e *decidedEvent) {
+		if j.err == nil {
+			j.err = j.decide(ctx, e)
+		}
+	})
 	return j
 }
 
-// open sets the clock of the counters.
-func (j *aloneJudge) open(memory func() stint.Store) {
-	j.rules, j.limits = memory(), memory()
-	j.charged.Store, j.charged.record = j.rules, true
+// see hands an event to the judge.
+func (j *aloneJudge) see(o *rule.Outcome, sent []stint.Claim, event *timedFields, p *pending) {
+	e := j.events.next()
+	e.t, e.cost, e.at, e.list = p.t, p.cost, p.at, o.List
+	e.hits, e.sent = append(e.hits[:0], o.Hits...), append(e.sent[:0], sent...)
+	if !e.complete() {
+		e.event.t, e.event.fields = event.t, append(e.event.fields[:0], event.fields...)
+	}
 }
 
-// decide decides an event. sent are the claims that the rules sent to the store.
-func (j *aloneJudge) decide(ctx context.Context, o *rule.Outcome, sent []stint.Claim, event *timedFields, p *pending) error {
-	if len(sent) == len(o.Hits) && (len(sent) > 0 || o.List != rule.ListDeny) {
-		return j.again(ctx, o.Hits, sent)
+// complete reports whether the claims of all rules are known.
+func (e *decidedEvent) complete() bool {
+	return len(e.sent) == len(e.hits) && (len(e.sent) > 0 || e.list != rule.ListDeny)
+}
+
+// finish waits until all events are decided.
+func (j *aloneJudge) finish() error {
+	j.events.finish()
+	return j.err
+}
+
+// decide decides an event.
+func (j *aloneJudge) decide(ctx context.Context, e *decidedEvent) error {
+	j.now = e.t
+	if e.complete() {
+		return j.again(ctx, e.hits, e.sent)
 	}
 	for _, set := range j.sets {
-		j.charged.begin(p)
-		err := set.DecideInto(ctx, &j.charged, event, max(p.cost, -p.cost), &j.outcome)
+		j.charged.begin(e.cost, e.at)
+		err := set.DecideInto(ctx, &j.charged, &e.event, max(e.cost, -e.cost), &j.outcome)
 		if invalid(err) {
 			continue // the event has no value that this rule accepts
 		}

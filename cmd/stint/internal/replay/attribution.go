@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"slices"
 
 	"github.com/stintdev/stint"
@@ -64,7 +65,7 @@ type attribution struct {
 	denied  []int       // those of them that denied it
 }
 
-func newAttribution(set *rule.Set, alone bool) *attribution {
+func newAttribution(ctx context.Context, set *rule.Set, alone bool) *attribution {
 	a := &attribution{numbers: map[*rule.Rule]int{}, asked: alone}
 	several := false
 	for _, r := range set.Rules() {
@@ -77,7 +78,7 @@ func newAttribution(set *rule.Set, alone bool) *attribution {
 		a.counts = append(a.counts, RuleCount{Rule: r.ID, Mode: r.Mode.String(), Limits: limits})
 	}
 	if alone && (several || len(a.counts) > 1) {
-		a.alone = newAloneJudge(set, a)
+		a.alone = newAloneJudge(ctx, set, a)
 	}
 	return a
 }
@@ -203,7 +204,15 @@ func enforcedDenials(hits []rule.Hit) (rules, limits int) {
 	return rules, limits
 }
 
-// perRule returns the counts.
+// finish completes the counts.
+func (a *attribution) finish() error {
+	if a.alone == nil {
+		return nil
+	}
+	return a.alone.finish()
+}
+
+// perRule returns the counts, after finish.
 func (a *attribution) perRule() []RuleCount {
 	for i := range a.counts {
 		c := &a.counts[i]

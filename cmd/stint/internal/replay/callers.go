@@ -70,13 +70,19 @@ func (f fields) identity() identityText {
 type callerTally struct {
 	hasher
 
-	requests keyCounts
+	requests *keyCounts // complete after finish
+	hashes   *background[uint64]
 	denied   *ranking[caller]
 }
 
 func newCallerTally(h hasher) *callerTally {
-	return &callerTally{hasher: h, denied: newRanking[caller]()}
+	requests := &keyCounts{}
+	hashes := newBackground(hashBatch, func(hash *uint64) { requests.add(*hash) })
+	return &callerTally{hasher: h, requests: requests, hashes: hashes, denied: newRanking[caller]()}
 }
+
+// finish completes the numbers of requests.
+func (t *callerTally) finish() { t.hashes.finish() }
 
 // caller is what is known of a denied caller.
 type caller struct {
@@ -93,7 +99,7 @@ type caller struct {
 // events.
 func (t *callerTally) count(who identityText, d *stint.Decision, p *pending, by decider) {
 	hash := t.of(who)
-	t.requests.add(hash)
+	*t.hashes.next() = hash
 	if d.Allowed {
 		return
 	}

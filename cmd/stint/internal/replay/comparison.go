@@ -106,7 +106,7 @@ func (c *comparison) decide(ctx context.Context, p *pending, before *result, at 
 		c.rule(before.rule).Before++
 		at[c.lineOf(before.rule)+ruleBefore]++
 	}
-	c.store.begin(p)
+	c.store.begin(p.cost, p.at)
 	err := c.set.DecideInto(ctx, &c.store, c.event, max(p.cost, -p.cost), &c.outcome)
 	if invalid(err) {
 		c.counts.Invalid++

@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -32,13 +31,9 @@ type timedFields struct {
 // At returns the time of the event.
 func (f *timedFields) At() int64 { return f.t }
 
-func newRulesDecider(store stint.Store, o *Options, h hasher, clock func() time.Time) *rulesDecider {
-	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h), show: o.show, attribution: newAttribution(o.Rules, o.Alone)}
-	d.store = rulesStore{Store: store}
-	if alone := d.attribution.alone; alone != nil {
-		d.store.record = true
-		alone.open(func() stint.Store { return memoryStore(clock) })
-	}
+func newRulesDecider(ctx context.Context, store stint.Store, o *Options, h hasher) *rulesDecider {
+	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h), show: o.show, attribution: newAttribution(ctx, o.Rules, o.Alone)}
+	d.store = rulesStore{Store: store, record: d.attribution.alone != nil}
 	return d
 }
 
@@ -47,19 +42,19 @@ func (d *rulesDecider) decide(ctx context.Context, p *pending, out *result) (err
 		return err
 	}
 	d.event.t = p.t
-	d.store.begin(p)
+	d.store.begin(p.cost, p.at)
 	if err = d.set.DecideInto(ctx, &d.store, &d.event, max(p.cost, -p.cost), &d.outcome); err != nil {
 		return err
 	}
 	d.attribution.count(&d.outcome)
 	if alone := d.attribution.alone; alone != nil {
-		if err = alone.decide(ctx, &d.outcome, d.store.sent, &d.event, p); err != nil {
-			return err
-		}
+		alone.see(&d.outcome, d.store.sent, &d.event, p)
 	}
 	d.report(out)
 	return nil
 }
+
+func (d *rulesDecider) finish() error { return d.attribution.finish() }
 
 func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
 
@@ -135,8 +130,8 @@ type rulesStore struct {
 }
 
 // begin prepares the store for the claims of an event.
-func (s *rulesStore) begin(p *pending) {
-	s.refund, s.at, s.sent = p.cost < 0, p.at, s.sent[:0]
+func (s *rulesStore) begin(cost, at int64) {
+	s.refund, s.at, s.sent = cost < 0, at, s.sent[:0]
 }
 
 // Take passes the claim to the store.

@@ -108,7 +108,7 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 	if err != nil {
 		return Report{}, err
 	}
-	if err = r.decideAll(ctx); err == nil {
+	if err = errors.Join(r.decideAll(ctx), r.finish()); err == nil {
 		err = r.flush()
 	}
 	if ctx.Err() != nil {
@@ -189,7 +189,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		return nil, errors.New("replay: Store returned nil (return an empty store)")
 	}
 	if o.Rules != nil {
-		d := newRulesDecider(store, o, h, clock)
+		d := newRulesDecider(ctx, store, o, h)
 		r.decider = d
 		if o.Against != nil {
 			r.comparison = newComparison(o, h, clock, &d.event)
@@ -223,6 +223,12 @@ func (r *replay) decideAll(ctx context.Context) error {
 		return err
 	}
 	return r.retrier.finish(ctx)
+}
+
+// finish ends the goroutines that count.
+func (r *replay) finish() error {
+	r.callers.finish()
+	return r.decider.finish()
 }
 
 func (r *replay) decide(ctx context.Context, p *pending) error {

@@ -118,7 +118,7 @@ func (r *replay) report() Report {
 		s.DeniedByList -= s.PerRule[i].Binding
 	}
 	if r.comparison != nil {
-		s.Compare = r.comparison.report(top, &r.callers.requests, r.series, r.options.show)
+		s.Compare = r.comparison.report(top, r.callers.requests, r.series, r.options.show)
 	}
 	s.DecisionLog = r.logSummary()
 	s.Retries = r.retrier.summary()

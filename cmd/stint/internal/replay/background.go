@@ -1,0 +1,70 @@
+package replay
+
+// background does a part of the work on events in a goroutine of its own, in the order of the
+// events. The replay decides the next events meanwhile. Values travel in batches.
+//
+// The goroutine starts with the first full batch, and ends in finish.
+type background[T any] struct {
+	work  func(*T)
+	batch []T
+	full  chan []T // nil: the goroutine does not run
+	spare chan []T
+	done  chan struct{}
+}
+
+const queuedBatches = 4
+
+// newBackground returns a background whose batches have the given size.
+func newBackground[T any](size int, work func(*T)) *background[T] {
+	return &background[T]{work: work, batch: make([]T, 0, size)}
+}
+
+// next returns the place of the next value, which the caller sets before its next call. The
+// place holds an earlier value, whose memory may be used again, or the zero value.
+func (b *background[T]) next() *T {
+	if len(b.batch) == cap(b.batch) {
+		b.hand()
+	}
+	b.batch = b.batch[:len(b.batch)+1]
+	return &b.batch[len(b.batch)-1]
+}
+
+// hand gives the batch to the goroutine, and takes an empty one.
+func (b *background[T]) hand() {
+	if b.full == nil {
+		b.full, b.spare, b.done = make(chan []T, queuedBatches), make(chan []T, queuedBatches+1), make(chan struct{})
+		go b.run()
+	}
+	size := cap(b.batch)
+	b.full <- b.batch
+	select {
+	case b.batch = <-b.spare:
+	default:
+		b.batch = make([]T, 0, size)
+	}
+}
+
+func (b *background[T]) run() {
+	defer close(b.done)
+	for batch := range b.full {
+		b.workOff(batch)
+		b.spare <- batch[:0] // never full: at most queuedBatches+1 batches are not in the queue
+	}
+}
+
+func (b *background[T]) workOff(batch []T) {
+	for i := range batch {
+		b.work(&batch[i])
+	}
+}
+
+// finish returns when all values have been worked on.
+func (b *background[T]) finish() {
+	if b.full != nil {
+		close(b.full)
+		<-b.done
+		b.full = nil
+	}
+	b.workOff(b.batch)
+	b.batch = b.batch[:0]
+}
