@@ -12,13 +12,15 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+
+	"github.com/stintdev/stint/cmd/stint/internal/siphash"
 )
 
 // Key is the key of the hashes of identities. Nodes with the same key write the same hashes,
 // and sample the same callers. Make it with [ReadKey], [NewKey] or [KeyOf].
 type Key struct {
-	macs   *sync.Pool // of hash.Hash; nil: the zero Key
-	sample sipKey     // of draws
+	macs   *sync.Pool  // of hash.Hash; nil: the zero Key
+	sample siphash.Key // of draws
 }
 
 // leastKey is the shortest text of a key file, in bytes.
@@ -58,7 +60,7 @@ func NewKey() Key {
 func KeyOf(text []byte) Key {
 	k := Key{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, text) }}}
 	seed := k.sum("sample of callers")
-	k.sample = sipKey{binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:16])}
+	k.sample = siphash.KeyOf([16]byte(seed[:16]))
 	return k
 }
 
@@ -86,7 +88,7 @@ func (k *Key) sum(text string) (sum [sha256.Size]byte) {
 // request of a sample by caller draws, and HMAC would take a twentieth of a check. So draw is
 // SipHash, under a key that is derived from this one: a caller who does not know the key can
 // choose no text that is in the sample.
-func (k *Key) draw(text string) uint64 { return k.sample.sum(text) }
+func (k *Key) draw(text string) uint64 { return k.sample.Sum(text) }
 
 // address returns an address in place of one of a caller: a unique local address (RFC 4193)
 // whose /64 network is 56 bits of the hash. Rules count an IPv6 address by its /64 network,
