@@ -8,6 +8,7 @@
 //
 // A request that is not kept costs one hash and no allocation. Sampling is by
 // caller: every request of a kept caller is kept while the sample has room, so
-// the rates of kept callers are true. The sample is only in memory, and results
-// shorten keys.
+// the rates of kept callers are true. Nodes with the same secret keep the same
+// callers, and [Sample.Replay] merges their samples, which travel only sealed. The
+// sample is only in memory, and results shorten keys.
 package impact

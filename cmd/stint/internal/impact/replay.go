@@ -19,6 +19,7 @@ type Result struct {
 	Since    time.Time `json:"since,omitzero"`    // time of the first request
 	Seen     uint64    `json:"seen"`              // approximate number of requests since then
 	OneIn    uint64    `json:"one_caller_in"`     // one caller in this many is sampled
+	Nodes    int       `json:"nodes"`             // number of nodes whose requests were sampled
 	Requests int       `json:"requests"`          // sampled requests that were replayed
 	Allowed  int       `json:"allowed"`           // replayed requests that were allowed originally
 	Denied   int       `json:"denied"`            // of the allowed ones, denied by these rules
@@ -55,15 +56,16 @@ type Count struct {
 const mostShown = 10
 
 // Replay decides the requests of the sample under other rules, and under those in force, if
-// they are not nil, to compare. The only error is that of ctx.
-func (s *Sample) Replay(ctx context.Context, inForce, set *rule.Set) (*Result, error) {
+// they are not nil, to compare. The samples of other nodes, if any, count as part of the sample. The
+// only error is that of ctx.
+func (s *Sample) Replay(ctx context.Context, inForce, set *rule.Set, others ...*Part) (*Result, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // a nil sample has no result
 	}
-	events, mask, seen := s.recent()
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
+	all := s.merged(others)
+	events := all.events
 	r := replay{sample: s, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{},
-		loads: map[uint64]load{}, result: &Result{OneIn: mask + 1, Seen: seen}}
+		loads: map[uint64]load{}, result: &Result{OneIn: all.mask + 1, Seen: all.seen, Nodes: 1 + len(others)}}
 	if inForce != nil {
 		if err := s.decide(ctx, inForce, events, r.before); err != nil {
 			return nil, err

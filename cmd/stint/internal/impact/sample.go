@@ -1,7 +1,6 @@
 package impact
 
 import (
-	"hash/maphash"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -40,8 +39,9 @@ type Sample struct {
 	// must not change after the first use. Nil: results have none.
 	HashKey func(key string) string
 
-	seed maphash.Seed
-	now  func() time.Time
+	node    uint64 // id of this process
+	secrets atomic.Pointer[secrets]
+	now     func() time.Time
 	// mask selects the callers to keep: those whose hash has no bit in common with
 	// it. The mask gains one low bit at a time while there is too much traffic, and
 	// loses it later. A caller kept under a larger mask is therefore also kept
@@ -56,6 +56,7 @@ type Sample struct {
 	room   float64 // guarded by mu; the number of events that may be kept now
 	last   int64   // guarded by mu; when room was updated, in µs
 	roomy  int64   // guarded by mu; since when room has been full, in µs
+	began  int64   // guarded by mu; requests before it may be missing, in µs; 0: none
 }
 
 // event is one decided request.
@@ -74,7 +75,9 @@ func New(now func() time.Time) *Sample {
 	if now == nil {
 		now = time.Now
 	}
-	return &Sample{seed: maphash.MakeSeed(), now: now, room: burst}
+	s := &Sample{node: newNode(), now: now, room: burst}
+	s.secrets.Store(ownSecrets())
+	return s
 }
 
 // Add offers a decided request to the sample. names are the attributes that the
@@ -83,9 +86,10 @@ func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outc
 	if s == nil || cost == 0 || o.List == rule.ListDeny {
 		return
 	}
-	switch h := s.hash(a, o); {
+	k := s.secrets.Load()
+	switch h := k.callers.Sum(callerOf(a, o)); {
 	case h&s.mask.Load() == 0:
-		s.keep(names, a, cost, h, o)
+		s.keep(names, a, cost, h, k, o)
 	case rand.Uint64()%glances == 0:
 		s.glance()
 	}
@@ -105,21 +109,20 @@ func (s *Sample) glance() {
 	s.thinLocked(now)
 }
 
-// hash returns the hash of the caller: its key in the first hit, or its API key
-// or address.
-func (s *Sample) hash(a rule.Attributes, o *rule.Outcome) uint64 {
+// callerOf returns the caller of a request: its key in the first hit, or its API key or address.
+func callerOf(a rule.Attributes, o *rule.Outcome) string {
 	if len(o.Hits) > 0 {
-		return maphash.String(s.seed, o.Hits[0].Key)
+		return o.Hits[0].Key
 	}
 	caller, ok := a.Attribute("api_key")
 	if !ok {
 		caller, _ = a.Attribute("ip")
 	}
-	return maphash.String(s.seed, caller)
+	return caller
 }
 
 // keep stores a copy of a request, because the caller may reuse its memory.
-func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, o *rule.Outcome) {
+func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, k *secrets, o *rule.Outcome) {
 	names = names[:min(len(names), maxNames)]
 	now := s.now().UnixMicro()
 	e := event{t: decided(o, now), cost: cost, hash: hash, allowed: o.Allowed(), names: names, values: make([]string, len(names))}
@@ -135,8 +138,8 @@ func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen.add(now, 1)
-	if e.mask = s.mask.Load(); hash&e.mask != 0 {
-		return // the mask has grown meanwhile
+	if e.mask = s.mask.Load(); hash&e.mask != 0 || k != s.secrets.Load() {
+		return // the mask has grown meanwhile, or the sample has joined others
 	}
 	if len(s.events) < maxEvents {
 		s.events = append(s.events, e)
@@ -183,7 +186,7 @@ func (s *Sample) thinLocked(now int64) {
 			s.roomy = now
 			s.mask.Store(s.after)
 		}
-	case s.room < 0 && s.fewLocked(mask):
+	case s.room < 0 && few(s.events, mask):
 		s.room, s.after = 0, mask
 		s.mask.Store(pause)
 	case s.room < 0:
@@ -197,12 +200,12 @@ func (s *Sample) thinLocked(now int64) {
 	}
 }
 
-// fewLocked reports whether one more mask bit would drop far more than half of
-// the kept events. A few callers then make most of the requests.
-func (s *Sample) fewLocked(mask uint64) bool {
+// few reports whether one more mask bit would drop far more than half of the events. A few
+// callers then make most of the requests.
+func few(events []event, mask uint64) bool {
 	kept, left := 0, 0
-	for i := range s.events {
-		if h := s.events[i].hash; h&mask == 0 {
+	for i := range events {
+		if h := events[i].hash; h&mask == 0 {
 			kept++
 			if h&(mask<<1|1) == 0 {
 				left++
@@ -225,23 +228,36 @@ func (e *event) Attribute(name string) (string, bool) {
 // At implements [rule.Timed].
 func (e *event) At() int64 { return e.t }
 
-// recent returns the events in the window whose callers were kept throughout
-// it, the mask that selects these callers, and the approximate number of
-// requests in the window.
-func (s *Sample) recent() (list []event, mask, seen uint64) {
+// recent returns the events in the window whose callers were kept throughout it.
+func (s *Sample) recent() (b batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	since, until := now.Add(-Window).UnixMicro(), now.UnixMicro()+second
+	since, until := s.window()
 	for i := range s.events {
 		if e := &s.events[i]; e.t >= since && e.t < until {
-			mask = max(mask, e.mask)
+			b.mask = max(b.mask, e.mask)
 		}
 	}
 	for i := range s.events {
-		if e := s.events[(s.next+i)%len(s.events)]; e.t >= since && e.t < until && e.hash&mask == 0 {
-			list = append(list, e)
+		if e := s.events[(s.next+i)%len(s.events)]; e.t >= since && e.t < until && e.hash&b.mask == 0 {
+			b.events = append(b.events, e)
 		}
 	}
-	return list, mask, max(s.seen.sum(now.UnixMicro()), uint64(len(list)))
+	lost := []int64{s.began}
+	if len(s.events) == maxEvents {
+		lost = append(lost, s.events[s.next].t)
+	}
+	for _, t := range lost {
+		if t < until { // the clock may have been set back
+			b.since = max(b.since, t)
+		}
+	}
+	b.seen = max(s.seen.sum(until-second), uint64(len(b.events)))
+	return b
+}
+
+// window returns the times between which requests are replayed, in µs.
+func (s *Sample) window() (since, until int64) {
+	now := s.now()
+	return now.Add(-Window).UnixMicro(), now.UnixMicro() + second
 }
