@@ -19,8 +19,9 @@ type sharedSource struct {
 	nodes []ruleset.Node
 }
 
-func (*sharedSource) Announce(context.Context, ruleset.Node) error    { return nil }
-func (s *sharedSource) Nodes(context.Context) ([]ruleset.Node, error) { return s.nodes, nil }
+func (*sharedSource) Announce(context.Context, ruleset.Node) error              { return nil }
+func (*sharedSource) Secret(_ context.Context, proposed string) (string, error) { return proposed, nil }
+func (s *sharedSource) Nodes(context.Context) ([]ruleset.Node, error)           { return s.nodes, nil }
 
 const canaryShop = `tiers:
   free: {limit: 2, window: 60}

@@ -78,7 +78,8 @@ func TestAChangeBringsBackWhatTheSourceHasLost(t *testing.T) {
 // has lost.
 type ahead struct{ ruleset.Memory }
 
-func (*ahead) Announce(context.Context, ruleset.Node) error { return nil }
+func (*ahead) Announce(context.Context, ruleset.Node) error              { return nil }
+func (*ahead) Secret(_ context.Context, proposed string) (string, error) { return proposed, nil }
 func (*ahead) Nodes(context.Context) ([]ruleset.Node, error) {
 	return []ruleset.Node{{ID: "old", Address: "host:8080", Version: 9}}, nil
 }

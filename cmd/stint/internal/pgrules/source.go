@@ -58,6 +58,7 @@ type Source struct {
 	channel string
 
 	emergency string // quoted name of the table of the emergency
+	secret    string // quoted name of the table of the secret
 
 	making sync.Mutex  // held while the tables are created
 	ready  atomic.Bool // whether the tables exist
@@ -96,7 +97,7 @@ func New(o Options) (*Source, error) {
 	return &Source{
 		pool: pool, config: config.ConnConfig, renew: o.renew, log: o.Logger, channel: o.Prefix + "_rules",
 		rules: pgx.Identifier{o.Prefix + "_rules"}.Sanitize(), nodes: pgx.Identifier{o.Prefix + "_rules_nodes"}.Sanitize(),
-		emergency: pgx.Identifier{o.Prefix + "_rules_emergency"}.Sanitize(),
+		emergency: pgx.Identifier{o.Prefix + "_rules_emergency"}.Sanitize(), secret: pgx.Identifier{o.Prefix + "_rules_secret"}.Sanitize(),
 	}, nil
 }
 

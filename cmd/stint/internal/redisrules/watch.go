@@ -78,3 +78,26 @@ func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
 	}
 	return ruleset.DecodeNodes(texts), nil
 }
+
+// Secret returns the secret of all nodes.
+func (s *Source) Secret(ctx context.Context, proposed string) (string, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	key := s.key("secret")
+	text, err := c.Do(ctx, c.B().Get().Key(key).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		if err := c.Do(ctx, c.B().Set().Key(key).Value(proposed).Nx().Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return "", s.explain(err)
+		}
+		text, err = c.Do(ctx, c.B().Get().Key(key).Build()).ToString() // another node may have been first
+	}
+	if err == nil {
+		err = ruleset.CheckSecret(text)
+	}
+	if err != nil {
+		return "", s.explain(err)
+	}
+	return text, nil
+}

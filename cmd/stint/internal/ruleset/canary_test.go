@@ -33,6 +33,8 @@ func (f *canaryFleet) Announce(_ context.Context, n Node) error {
 	return nil
 }
 
+func (*canaryFleet) Secret(_ context.Context, proposed string) (string, error) { return proposed, nil }
+
 func (f *canaryFleet) Nodes(context.Context) (all []Node, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,7 +1,9 @@
 package ruleset
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -160,8 +162,8 @@ func (m *Manager) checked(err error) {
 }
 
 // announce tells the other nodes which version this node runs: periodically,
-// and at once when the version changes. It also judges a canary, by what the
-// other nodes have announced.
+// and at once when the version changes. It also gets the secret of all nodes, and
+// judges a canary, by what the other nodes have announced.
 func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 	tick := time.NewTicker(AnnounceEvery)
 	defer tick.Stop()
@@ -170,6 +172,7 @@ func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 		if err := fleet.Announce(within, m.self()); err != nil {
 			m.Logger.Debug("rules: this node cannot announce itself", "error", err)
 		}
+		m.shareSecret(within, fleet)
 		m.judgeCanary(within, fleet)
 		cancel()
 		select {
@@ -178,5 +181,33 @@ func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 		case <-tick.C:
 		case <-m.renew:
 		}
+	}
+}
+
+// sharedSecret is the secret of all nodes. Only the loop of announcements uses it.
+type sharedSecret struct {
+	text string // empty: not known yet
+	due  time.Time
+}
+
+// secretEvery is the interval at which a node asks for the secret of all nodes. A role of
+// PostgreSQL that may not create the table makes the server log an error each time.
+const secretEvery = time.Minute
+
+// shareSecret gets the secret of all nodes. A node that knows one proposes it again, so that a
+// source that has lost everything gets the same one back.
+func (m *Manager) shareSecret(ctx context.Context, fleet Fleet) {
+	s := &m.secret
+	if m.OnSecret == nil || time.Now().Before(s.due) {
+		return
+	}
+	s.due = time.Now().Add(secretEvery)
+	text, err := fleet.Secret(ctx, cmp.Or(s.text, rand.Text()))
+	switch {
+	case err != nil:
+		m.Logger.Debug("rules: this node does not get the secret of all nodes", "error", err)
+	case text != s.text:
+		s.text = text
+		m.OnSecret(text)
 	}
 }

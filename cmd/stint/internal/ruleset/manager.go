@@ -37,6 +37,9 @@ type Options struct {
 	// OnCurrent is called after each check that left the newest version of the source in
 	// force. It is not called while that version is rejected.
 	OnCurrent func()
+	// OnSecret, if not nil, receives the secret that all nodes of the source share, at first and
+	// whenever it changes.
+	OnSecret func(string)
 	// OnCanaryEnd, if not nil, is called when this node has ended a canary.
 	OnCanaryEnd func(promoted bool, why CanaryReason)
 	// Logger receives all other messages. Nil disables logging.
@@ -55,6 +58,7 @@ type Manager struct {
 	forced    atomic.Bool // set by Reload
 	renew     chan struct{}
 	following chan struct{}
+	secret    sharedSecret
 	unjudged  string // the last error of ending a canary; only the loop of announcements uses it
 
 	accepting sync.Mutex // held while a set is put in force

@@ -377,7 +377,8 @@ func TestAChangeIsMadeOnWhatIsInForceWhereTheSourceHasLess(t *testing.T) {
 // fleet is a source with an unreachable node that runs a higher version.
 type fleet struct{ Memory }
 
-func (*fleet) Announce(context.Context, Node) error { return nil }
+func (*fleet) Announce(context.Context, Node) error                      { return nil }
+func (*fleet) Secret(_ context.Context, proposed string) (string, error) { return proposed, nil }
 func (*fleet) Nodes(context.Context) ([]Node, error) {
 	return []Node{{ID: "ahead", Version: 9}, {ID: "behind", Version: 2}}, nil
 }

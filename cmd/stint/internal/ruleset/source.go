@@ -52,6 +52,23 @@ type Fleet interface {
 	Announce(ctx context.Context, n Node) error
 	// Nodes lists the nodes that have announced themselves, ordered by id.
 	Nodes(ctx context.Context) ([]Node, error)
+	// Secret returns the text that all nodes share and that no caller knows. If there is
+	// none, it becomes the proposed one.
+	Secret(ctx context.Context, proposed string) (string, error)
+}
+
+// LeastSecret and MostSecret bound the text of [Fleet.Secret], in bytes.
+const (
+	LeastSecret = 16
+	MostSecret  = 256
+)
+
+// CheckSecret returns an error for a stored text that cannot be a secret.
+func CheckSecret(text string) error {
+	if len(text) < LeastSecret || len(text) > MostSecret {
+		return fmt.Errorf("the secret of the nodes has %d bytes, and needs %d to %d (remove it, and a node stores another one)", len(text), LeastSecret, MostSecret)
+	}
+	return nil
 }
 
 // AnnounceEvery is the interval of a node's announcements. A node that is

@@ -178,9 +178,14 @@ func reportsChanges(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	}
 }
 
-// Fleet tests the announcements of nodes.
+// Fleet tests the announcements of nodes, and their secret.
 func Fleet(t *testing.T, f ruleset.Fleet) {
 	ctx := t.Context()
+	for i, proposed := range []string{"the first secret of all", "the second secret of all", "the second secret of all"} {
+		if text, err := f.Secret(ctx, proposed); err != nil || text != "the first secret of all" {
+			t.Errorf("secret %d: %q, %v", i, text, err)
+		}
+	}
 	if nodes, err := f.Nodes(ctx); err != nil || len(nodes) != 0 {
 		t.Fatalf("at first %v, %v", nodes, err)
 	}

@@ -1,0 +1,69 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// secretFleet is a source whose secret the test removes or replaces.
+type secretFleet struct {
+	canaryFleet
+
+	mu   sync.Mutex
+	text string // guarded by mu
+	err  error  // guarded by mu
+}
+
+func (f *secretFleet) Secret(_ context.Context, proposed string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.text == "" && f.err == nil {
+		f.text = proposed
+	}
+	return f.text, f.err
+}
+
+func (f *secretFleet) set(text string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text, f.err = text, err
+}
+
+func TestNodesKeepTheSecretThatTheyShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		fleet := &secretFleet{err: errors.New("down")}
+		var heard []string
+		m := NewManager(Options{Source: fleet, OnSet: func(*rule.Set, Version) {}, OnSecret: func(text string) { heard = append(heard, text) }})
+		done := make(chan struct{})
+		go func() { m.Run(ctx); close(done) }()
+		pass := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+		pass(10 * time.Second)
+		if len(heard) != 0 {
+			t.Fatalf("%q while the source is down", heard)
+		}
+		fleet.set("", nil)
+		pass(secretEvery + AnnounceEvery)
+		if len(heard) != 1 || CheckSecret(heard[0]) != nil {
+			t.Fatalf("%q from an empty source", heard)
+		}
+		fleet.set("", nil) // it has lost everything, and gets the same secret back
+		pass(secretEvery + AnnounceEvery)
+		if len(heard) != 1 || fleet.text != heard[0] {
+			t.Errorf("%q from a source that was emptied", heard)
+		}
+		fleet.set("the secret of another node", nil)
+		pass(secretEvery + AnnounceEvery)
+		if len(heard) != 2 || heard[1] != "the secret of another node" {
+			t.Errorf("%q from a source with another secret", heard)
+		}
+		stop()
+		<-done
+	})
+}
