@@ -142,6 +142,7 @@ func (a *API) endpoints() []endpoint {
 		{"POST /v1/canary/abort", Operator, a.abortCanary},
 		{"GET /v1/top", Viewer, a.top},
 		{"GET /v1/denied", Viewer, a.denied},
+		{"GET /v1/sample", Viewer, a.sample},
 		{"POST /v1/why", Viewer, a.why},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},

@@ -22,7 +22,9 @@ type edit struct {
 	// whole means that the change replaces the whole set. It is refused if it would
 	// deny too much, because a person does not see that in a large set.
 	whole bool
-	tag   tagger
+	// others are the samples of other nodes, to find the impact on the requests of all.
+	others []*impact.Part
+	tag    tagger
 	// make returns the files with the change made.
 	make func(files []rule.File) ([]rule.File, *rule.Set, error)
 }
@@ -159,7 +161,7 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 	if o.impact == impactOff {
 		return nil, nil //nolint:nilnil // the replay is switched off
 	}
-	result, err := a.replay(r, set)
+	result, err := a.replay(r, set, e.others)
 	refuse := (o.impact == impactRefuse || o.impact == "" && e.whole) && !o.force && !o.dryRun
 	if err != nil || !refuse || !result.Refused(a.MostDenied) {
 		return result, err
@@ -170,9 +172,9 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 }
 
 // replay replays the requests of the last minutes under a set.
-func (a *API) replay(r *request, set *rule.Set) (*impact.Result, error) {
+func (a *API) replay(r *request, set *rule.Set, others []*impact.Part) (*impact.Result, error) {
 	inForce, _ := a.Rules.Current()
-	result, err := a.Sample.Replay(r.Context(), inForce, set)
+	result, err := a.Sample.Replay(r.Context(), inForce, set, others...)
 	if result != nil {
 		result.Limit = a.MostDenied
 		result.AboveLimit = result.Refused(a.MostDenied)

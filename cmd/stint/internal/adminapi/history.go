@@ -46,10 +46,14 @@ func (a *API) version(r *request) (any, error) {
 }
 
 // rollback answers POST /rules/rollback {"version":3}. It publishes an old set as
-// a new version.
+// a new version. "samples" are those of [API.withSamples].
 func (a *API) rollback(r *request) (any, error) {
-	number := int64(-1)
-	if err := r.decode(fields{"version": wholeField(&number, 0, ruleset.MaxNumber)}); err != nil {
+	number, sealed := int64(-1), [][]byte(nil)
+	data, err := r.body()
+	if err == nil {
+		err = decode(data, fields{"version": wholeField(&number, 0, ruleset.MaxNumber), "samples": samplesField(&sealed)})
+	}
+	if err != nil {
 		return nil, err
 	}
 	if number < 0 {
@@ -59,8 +63,12 @@ func (a *API) rollback(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	others, err := a.openSamples(sealed)
+	if err != nil {
+		return nil, err
+	}
 	old = old.Tried()
-	return a.change(r, edit{what: fmt.Sprintf("roll back to version %d", old.Number), whole: true, tag: setTag, make: func([]rule.File) ([]rule.File, *rule.Set, error) {
+	return a.change(r, edit{what: fmt.Sprintf("roll back to version %d", old.Number), whole: true, others: others, tag: setTag, make: func([]rule.File) ([]rule.File, *rule.Set, error) {
 		set, err := rule.Parse(old.Files...)
 		return old.Files, set, err
 	}})

@@ -77,3 +77,86 @@ func TestFewRequestsRefuseNothing(t *testing.T) {
 	f.traffic(1, 80)
 	f.want(200, "PUT", "/rules", "rules: [{id: orders, limit: 1, window: 60}]\n")
 }
+
+// sealedBy returns the sample of another node on which each caller had some requests.
+func (f *fixture) sealedBy(callers, each int) string {
+	f.t.Helper()
+	one := f.Sample
+	defer func() { f.Sample = one }()
+	f.traffic(callers, each)
+	f.Sample.Join("the secret of the fleet")
+	f.time = f.time.Add(time.Millisecond)
+	set, _ := f.keeper.Current()
+	for i := range callers * each {
+		a := rule.Map{"api_key": fmt.Sprint("sk_live_customer_", i%callers), "path": "/orders"}
+		o := f.decide(a, 1)
+		f.Sample.Add(set.Attributes(), a, 1, &o)
+	}
+	return f.want(200, "GET", "/v1/sample", "").at(f.t, "sample").(string)
+}
+
+func TestTheImpactOverSeveralNodes(t *testing.T) {
+	f := newFixture(t, "rules: [{id: orders, limit: 1000, window: 60}]\n")
+	f.traffic(10, 50)
+	f.want(409, "GET", "/v1/sample", "") // no secret is shared
+	f.Sample.Join("the secret of the fleet")
+	for i := range 300 {
+		a := rule.Map{"api_key": fmt.Sprint("sk_live_customer_", i%10), "path": "/orders"}
+		o := f.decide(a, 1)
+		set, _ := f.keeper.Current()
+		f.Sample.Add(set.Attributes(), a, 1, &o)
+	}
+	const strict = "rules: [{id: orders, limit: 40, window: 60}]\n"
+	sealed := f.sealedBy(10, 30)
+	whole := fmt.Sprintf(`{"text":%q,"samples":[%q]}`, strict, sealed)
+	if got := f.want(200, "POST", "/rules/validate", strict); got.at(t, "impact.denied") != 0.0 || got.at(t, "impact.nodes") != 1.0 {
+		t.Error(got.body)
+	}
+	got := f.want(200, "POST", "/rules/validate", whole)
+	if got.at(t, "impact.denied") != 200.0 || got.at(t, "impact.nodes") != 2.0 || got.at(t, "impact.allowed") != 600.0 || strings.Contains(got.body, "customer") {
+		t.Error(got.body)
+	}
+	if got := f.want(409, "PUT", "/rules", whole); got.at(t, "error.impact.denied") != 200.0 {
+		t.Error(got.body)
+	}
+	files := fmt.Sprintf(`{"files":[{"name":"rules.yaml","text":%q}],"samples":[%q]}`, strict, sealed)
+	if got := f.want(200, "PUT", "/rules?force=true", files); got.at(t, "impact.denied") != 200.0 {
+		t.Error(got.body)
+	}
+	f.wantText("limit: 40", true)
+	if got := f.want(200, "POST", "/rules/rollback?dry_run=true", fmt.Sprintf(`{"version":1,"samples":[%q]}`, sealed)); got.at(t, "impact.nodes") != 2.0 {
+		t.Error(got.body)
+	}
+	f.Sample = nil
+	f.want(404, "GET", "/v1/sample", "")
+	f.want(400, "POST", "/rules/validate", whole)
+}
+
+func TestSamplesThatCannotBeUsedAreRefused(t *testing.T) {
+	f := newFixture(t, wide)
+	f.traffic(1, 1)
+	f.Sample.Join("the secret of the fleet")
+	sealed := f.sealedBy(1, 1)
+	for want, samples := range map[string]string{
+		"samples: is not a list of at most 63 samples":                `"AAAA"`,
+		"63 samples (copy each one from GET /v1/sample":               `["not base64"]`,
+		"sample 1 is of a node with which this node shares no secret": `["AAAA"]`,
+		"sample 2 is of a node whose requests count already":          fmt.Sprintf("[%q,%q]", sealed, sealed),
+		"samples: is not a list of at most 63":                        "[" + strings.Repeat(`"",`, 63) + `""]`,
+	} {
+		for _, c := range []struct{ method, path, body string }{
+			{"PUT", "/rules", `{"text":"rules: []","samples":` + samples + "}"},
+			{"POST", "/rules/validate", `{"text":"rules: []","samples":` + samples + "}"},
+			{"POST", "/rules/rollback", `{"version":1,"samples":` + samples + "}"},
+		} {
+			if got := f.want(400, c.method, c.path, c.body); !strings.Contains(got.body, want) {
+				t.Errorf("%s %s: %s, want %s", c.method, c.path, got.body, want)
+			}
+		}
+	}
+	for _, query := range []string{"?bytes=1", "?bytes=9000000", "?bytes=many"} {
+		f.want(400, "GET", "/v1/sample"+query, "")
+	}
+	f.want(200, "GET", "/v1/sample?bytes=65536", "")
+	f.want(200, "PUT", "/rules", `{"text":"rules: []","samples":[]}`)
+}

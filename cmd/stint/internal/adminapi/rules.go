@@ -125,7 +125,11 @@ func (a *API) putSet(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.change(r, edit{what: "put set", whole: true, tag: setTag, make: func(base []rule.File) ([]rule.File, *rule.Set, error) {
+	data, others, err := a.withSamples(data)
+	if err != nil {
+		return nil, err
+	}
+	return a.change(r, edit{what: "put set", whole: true, others: others, tag: setTag, make: func(base []rule.File) ([]rule.File, *rule.Set, error) {
 		files := filesOf(data, base)
 		set, err := rule.Parse(files...)
 		return files, set, err
@@ -143,6 +147,10 @@ func (a *API) validate(r *request) (any, error) {
 		return nil, err
 	}
 	defer a.reading.end()
+	data, others, err := a.withSamples(data)
+	if err != nil {
+		return nil, err
+	}
 	_, now := a.Rules.Current()
 	files := filesOf(data, now.Files)
 	set, err := rule.Parse(files...)
@@ -154,7 +162,7 @@ func (a *API) validate(r *request) (any, error) {
 		return nil, err
 	}
 	d := a.compareRead(now, ruleset.Version{Number: now.Number, Files: files}, contentsOf(now.Files), contentsOf(files), set)
-	result, err := a.replay(r, set)
+	result, err := a.replay(r, set, others)
 	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: warnings, Diff: d, Impact: result}, err
 }
 

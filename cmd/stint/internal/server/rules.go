@@ -133,6 +133,9 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 		r.sample.HashKey = config.KeyHash.Hash
 	}
 	o := ruleset.Options{Node: node, Check: r.check, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, OnCurrent: m.RulesCurrent, OnCanaryEnd: m.CanaryEnded, Logger: r.log}
+	if r.sample != nil {
+		o.OnSecret = r.sample.Join
+	}
 	switch {
 	case config.RuleSource != nil:
 		r.state = openStateFolder(config.StateDir, config.RuleSource.String(), r.log)
