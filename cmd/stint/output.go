@@ -161,6 +161,9 @@ func (l *printer) names(what string, n adminclient.Names) {
 
 // impact prints what rules would do to the requests of the last minutes.
 func (l *printer) impact(r *impact.Result) {
+	if r != nil && r.Nodes > 1 {
+		l.printf("impact: on the requests of %d nodes together\n", r.Nodes)
+	}
 	switch {
 	case r == nil || r.Requests == 0 && r.Allowed == 0:
 		if r != nil {

@@ -43,7 +43,7 @@ until the promotion; the command lists them.` + dangerHelp,
   STINT_TOKEN=secret stint rules apply --server https://limits.example.com:6070 rules.yaml
   stint rules apply --source redis://10.0.0.5:6379/0 rules.yaml`,
 		Args: arguments(1, 1, "a file", "rules.yaml"),
-		RunE: f.running(func(ctx context.Context, args []string) error {
+		RunE: f.runningOnAll(func(ctx context.Context, args []string) error {
 			files, body, err := rulesBody(args[0], f.in)
 			if err != nil {
 				return err
@@ -69,7 +69,7 @@ func newRollbackCommand() *cobra.Command {
 history" lists the versions; 0 is the built-in rules.` + dangerHelp,
 		Example: "  stint rules rollback 11\n  stint rules rollback --yes --comment \"12 was wrong\" 11",
 		Args:    arguments(1, 1, "a version", "11"),
-		RunE: f.running(func(ctx context.Context, args []string) error {
+		RunE: f.runningOnAll(func(ctx context.Context, args []string) error {
 			n, err := versionOf(args[0])
 			if err != nil {
 				return err
@@ -111,7 +111,7 @@ func rulesBody(path string, in io.Reader) ([]rule.File, []byte, error) {
 
 // changeFlags are the flags of the commands that publish a whole rule set.
 type changeFlags struct {
-	adminFlags
+	serversFlags
 
 	pipelineFlags
 
@@ -130,7 +130,7 @@ func (f *changeFlags) define(c *cobra.Command) {
 	f.pipelineFlags.define(c, "after a --dry-run that shows a difference")
 	flags.StringVar(&f.comment, "comment", "", "reason for the change, for the history")
 	flags.StringVar(&f.base, "base", "", "the `VERSION` that you edited: fail if it is no longer in force")
-	f.adminFlags.define(c)
+	f.serversFlags.define(c)
 	f.defineSource(c)
 	mustComplete(c, "base", f.completeVersionFlag)
 }
@@ -150,7 +150,11 @@ is 1.
 The change applies to the version that was in force when the command began. If
 somebody else publishes in between, the command publishes nothing, shows what
 they changed, and exits with status 1. --base extends this protection back to the
-version that you edited.`
+version that you edited.
+
+Each server has only its own requests of the last minutes. Give --server several
+addresses, separated by commas, to find the impact on the requests of all of them. The
+first server publishes the change. The command fails if one does not answer.`
 
 // wholeChange replaces the whole rule set.
 type wholeChange struct {
@@ -172,6 +176,13 @@ func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, files 
 	}
 	if f.detailed && !f.dryRun {
 		return usagef("detailed-exitcode: is given without --dry-run (give both, or neither)")
+	}
+	samples, err := f.samples(ctx)
+	if err != nil {
+		return err
+	}
+	if q.Body, err = withSamples(q.Body, len(files) == 1, samples); err != nil {
+		return err
 	}
 	tag, err := f.baseTag(ctx)
 	if err != nil {

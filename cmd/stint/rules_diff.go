@@ -68,7 +68,7 @@ func versionsQuery(args []string) (url.Values, error) {
 }
 
 func (f *diffFlags) diffFile(ctx context.Context, path string) error {
-	v, _, err := f.validate(ctx, path)
+	v, _, err := f.validate(ctx, path, nil)
 	if err != nil {
 		return err
 	}
@@ -91,9 +91,12 @@ func (f *adminFlags) printDiff(w io.Writer, d *adminclient.Diff) error {
 }
 
 // validate has the server validate the rules of a file or folder, without
-// publishing them.
-func (f *adminFlags) validate(ctx context.Context, path string) (*adminclient.Valid, adminclient.Answer, error) {
+// publishing them. samples are those of other servers.
+func (f *adminFlags) validate(ctx context.Context, path string, samples [][]byte) (*adminclient.Valid, adminclient.Answer, error) {
 	files, body, err := rulesBody(path, f.in)
+	if err == nil {
+		body, err = withSamples(body, len(files) == 1, samples)
+	}
 	if err != nil {
 		return nil, adminclient.Answer{}, err
 	}
@@ -108,8 +111,14 @@ func (f *adminFlags) validate(ctx context.Context, path string) (*adminclient.Va
 	return v, a, err
 }
 
+// impactFlags are the flags of stint rules impact.
+type impactFlags struct {
+	serversFlags
+	pipelineFlags
+}
+
 func newImpactCommand() *cobra.Command {
-	f := &diffFlags{}
+	f := &impactFlags{}
 	c := &cobra.Command{
 		Use:   "impact FILE",
 		Short: "Try rules on the requests of the last minutes, without publishing them",
@@ -118,19 +127,27 @@ the last minutes. The command shows how many of the allowed requests these rules
 would deny, by which rule, and of which callers; and how many more requests they
 would admit than the rules in force, of which callers. HASH tells callers apart whose
 keys begin alike, as in stint denied. Nothing is published. A FILE of - is standard
-input.`,
-		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/\n  stint rules impact --detailed-exitcode --fail-on-warning rules.yaml",
+input.
+
+Each server has only its own requests. Give --server several addresses, separated by
+commas, to try the rules on the requests of all of them together. Their rules must be in
+the same Redis or PostgreSQL, and the command fails if one does not answer.`,
+		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/\n  stint rules impact --server http://10.0.0.1:6070,http://10.0.0.2:6070 rules.yaml\n  stint rules impact --detailed-exitcode --fail-on-warning rules.yaml",
 		Args:    arguments(1, 1, "a file", "rules.yaml"),
-		RunE:    f.running(f.impact),
+		RunE:    f.runningOnAll(f.impact),
 	}
 	f.pipelineFlags.define(c, "if the rules deny more than --impact-limit of the server")
-	f.adminFlags.define(c)
+	f.serversFlags.define(c)
 	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 
-func (f *diffFlags) impact(ctx context.Context, args []string) error {
-	v, a, err := f.validate(ctx, args[0])
+func (f *impactFlags) impact(ctx context.Context, args []string) error {
+	samples, err := f.samples(ctx)
+	if err != nil {
+		return err
+	}
+	v, a, err := f.validate(ctx, args[0], samples)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
 )
 
 const (
@@ -40,8 +44,24 @@ func (f *serversFlags) define(c *cobra.Command) {
 	c.Flags().Lookup("server").Usage = serversUsage
 }
 
-// split splits the addresses. The first one becomes that of the client.
+// runningOnAll is running, with the addresses split.
+func (f *serversFlags) runningOnAll(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	run := f.running(do)
+	return func(c *cobra.Command, args []string) error {
+		if err := f.split(); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+}
+
+// split splits the addresses. The first one becomes that of the client. A command on a source has
+// no server.
 func (f *serversFlags) split() error {
+	if f.source.url != "" {
+		f.servers = []string{""}
+		return nil
+	}
 	f.servers = strings.Split(cmp.Or(f.server, os.Getenv("STINT_SERVER")), ",")
 	for i, server := range f.servers {
 		f.servers[i] = strings.TrimSpace(server)
@@ -118,4 +138,50 @@ func withoutNoRule(failures []error) []error {
 		}
 	}
 	return failures
+}
+
+// maxSamples bounds the samples that the body of a request brings, in bytes. In base64 they leave
+// room for the rules.
+const maxSamples = 16 << 20
+
+// samples asks every server beside the first one for its sample of recent requests. A change that is
+// judged without the requests of a server could deny more than the answer says, so an error of one
+// server is one of the command.
+func (f *serversFlags) samples(ctx context.Context) (sealed [][]byte, err error) {
+	clients, err := f.clients()
+	if err != nil || len(clients) == 1 {
+		return nil, err
+	}
+	size := min(impact.MaxSealed, maxSamples/(len(clients)-1))
+	q := adminclient.Request{Method: http.MethodGet, Path: "/v1/sample", Query: url.Values{"bytes": {strconv.Itoa(size)}}}
+	answers, failures := askAll(ctx, clients, "sample of requests", func(ctx context.Context, c *adminclient.Client, s *adminclient.Sample) error {
+		if c == clients[0] {
+			return nil // it replays, and has its own
+		}
+		_, err := c.Into(ctx, q, s)
+		return err
+	})
+	if err := errors.Join(failures...); err != nil {
+		return nil, fmt.Errorf("%w (mend it, or leave the address out of --server to find the impact without its requests)", err)
+	}
+	for _, answer := range answers[1:] {
+		sealed = append(sealed, answer.Sample)
+	}
+	return sealed, nil
+}
+
+// withSamples adds samples to the body of a request. The text of one file becomes a member of the
+// body; any other body is an object.
+func withSamples(body []byte, isText bool, samples [][]byte) ([]byte, error) {
+	if len(samples) == 0 {
+		return body, nil
+	}
+	members := map[string]any{}
+	if isText {
+		members["text"] = string(body)
+	} else if err := json.Unmarshal(body, &members); err != nil {
+		return nil, err
+	}
+	members["samples"] = samples
+	return json.Marshal(members)
 }

@@ -192,6 +192,11 @@ type Why struct {
 	Unanswered []string         `json:"unanswered,omitempty"` // as in Denied
 }
 
+// Sample is the sample of a node's recent requests, which only other nodes can open.
+type Sample struct {
+	Sample []byte `json:"sample"`
+}
+
 // Nodes are the nodes that share their rules.
 type Nodes struct {
 	Nodes []ruleset.Node `json:"nodes"`
@@ -238,3 +243,4 @@ func (*Nodes) member() string   { return "nodes" }
 func (*Denied) member() string  { return "items" }
 func (*Why) member() string     { return "denials" }
 func (*Top) member() string     { return "items" }
+func (*Sample) member() string  { return "sample" }
