@@ -29,8 +29,13 @@ import (
 // key tells whether it has an override. The operator who carries the samples from node to node
 // must not see them. A sample is therefore sealed under a second key that is derived from the
 // secret: only nodes can make and open sealed samples.
+//
+// The bounds: a sealed sample has at most [MaxSealed] bytes, which the receiver reads from a body
+// of bounded size, and a merged sample has at most maxMerged events. Both keep fewer callers
+// rather than fewer requests of each, and less time if a few callers make most of the requests.
 
-// MaxSealed is the greatest size of a sealed sample, in bytes.
+// MaxSealed is the greatest size of a sealed sample, in bytes. A full sample of usual requests has
+// about 5 MB.
 const MaxSealed = 8 << 20
 
 // maxMerged bounds the events of a merged sample, and so the time and the memory of its replay.
@@ -66,8 +71,8 @@ func ownSecrets() *secrets {
 	return &secrets{callers: newSecrets(random).callers}
 }
 
-// Join makes the sample one of the nodes that have this secret. It begins anew if it had another
-// one, because its callers are then others.
+// Join makes the sample that of a node with this secret. It begins anew, because another secret
+// selects other callers.
 func (s *Sample) Join(secret string) {
 	if s == nil {
 		return
@@ -75,10 +80,13 @@ func (s *Sample) Join(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now().UnixMicro()
+	if len(s.events) > 0 {
+		s.began = now
+	}
 	s.secrets.Store(newSecrets([]byte(secret)))
 	s.mask.Store(0)
 	s.after, s.seen, s.events, s.next, s.room = 0, tally{}, nil, 0, burst
-	s.last, s.roomy, s.began = now, now, now
+	s.last, s.roomy = now, now
 }
 
 // Part is the sample of another node.
@@ -116,13 +124,13 @@ const sealedAs = "stint sample 1"
 
 // Bounds of the encoded form, in bytes.
 const (
-	eventSize = 64 // without its values
+	eventSize = 48 // without its values
 	valueSize = 4  // beside its text
 	fixedSize = 16 << 10
 )
 
-// Seal returns the sample for other nodes, in at most size bytes. A sample that is larger keeps fewer
-// callers. The error is [ErrAlone] if no other node could open it.
+// Seal returns the sample for other nodes, in at most size bytes; a larger sample loses callers.
+// The error is [ErrAlone] if no other node could open it.
 func (s *Sample) Seal(size int) ([]byte, error) {
 	k := s.secrets.Load()
 	if k.seal == nil {
@@ -207,13 +215,13 @@ func (s *Sample) merged(others []*Part) batch {
 	return b
 }
 
-// filter keeps the events of the callers that the mask selects, as far as keep says so.
+// filter keeps the events of the callers that the mask selects and for which keep returns true.
 func (b *batch) filter(keep func(*event) bool) {
 	b.events = slices.DeleteFunc(b.events, func(e event) bool { return e.hash&b.mask != 0 || !keep(&e) })
 }
 
-// halve keeps about half of the events: those of half of the callers or, if a few callers make most of the
-// requests, those of the newer half of the time.
+// halve keeps about half of the events: those of half of the callers or, if a few callers make most
+// of the requests, those of the newer half of the time.
 func (b *batch) halve() {
 	if few(b.events, b.mask) && len(b.events) > 1 {
 		times := make([]int64, len(b.events))

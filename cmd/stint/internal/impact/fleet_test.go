@@ -170,7 +170,7 @@ func TestASealedSampleIsBounded(t *testing.T) {
 	}
 }
 
-// What one node has lost, no node may have: the rest would look like all requests of a caller.
+// Requests of a time of which one node has lost its own would look like all requests of a caller.
 func TestAMergedSampleBeginsWhereEveryNodeHasAll(t *testing.T) {
 	fleet := newFleet(t, "rules: [{id: r, limit: 1000/s}]", 2)
 	clock := fleet[2]
@@ -178,6 +178,7 @@ func TestAMergedSampleBeginsWhereEveryNodeHasAll(t *testing.T) {
 		fleet[0].request("a")
 		clock.time = clock.time.Add(time.Second)
 	}
+	fleet[1].request("a") // it is lost
 	fleet[1].sample.Join("the secret of the fleet")
 	for range 5 {
 		fleet[0].request("a")
@@ -185,6 +186,10 @@ func TestAMergedSampleBeginsWhereEveryNodeHasAll(t *testing.T) {
 		clock.time = clock.time.Add(time.Second)
 	}
 	if got := fleet[0].replayWith("rules: []", fleet[1].sealed(MaxSealed)); got.Requests != 10 {
+		t.Errorf("%+v", got)
+	}
+	started := newFleet(t, "rules: []", 1)[0] // a node that has just started has lost nothing
+	if got := fleet[0].replayWith("rules: []", started.sealed(MaxSealed)); got.Requests != 15 {
 		t.Errorf("%+v", got)
 	}
 }
