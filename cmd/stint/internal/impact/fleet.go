@@ -20,9 +20,9 @@ import (
 
 // A limit counts the requests of a caller on all nodes, so the sample of one node does not tell
 // whether new rules would deny the caller. The samples of several nodes do, if they have the same
-// callers. The nodes therefore share a secret. It is the key of the hash that selects callers:
-// a caller whom one node keeps is kept by every node whose mask is not greater. Under the
-// greatest mask of all nodes, the merged sample has every request of each caller in it, and is
+// callers. The nodes therefore share a secret, from which the key of the hash that selects callers
+// derives: a caller that one node keeps is kept by every node whose mask is not greater. Under the
+// greatest mask of all nodes, the merged sample has every request of each of its callers, and is
 // replayed as that of one node.
 //
 // New rules may read any attribute, so the replay needs the values themselves: no hash of an API
