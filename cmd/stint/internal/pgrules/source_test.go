@@ -39,6 +39,7 @@ func TestPostgres(t *testing.T) {
 	ruletest.Source(t, func(t *testing.T) ruleset.Source { n++; return open(t, s, fmt.Sprint("p:", n)) })
 	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, s, "shared") })
 	ruletest.Fleet(t, open(t, s, "fleet"))
+	ruletest.Secret(t, func(t *testing.T) ruleset.Fleet { return open(t, s, "secret") })
 	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, s, "emergency") })
 	ruletest.Canary(t, func(t *testing.T) ruletest.CanarySource { return open(t, s, "canary") })
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })

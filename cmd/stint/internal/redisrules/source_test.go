@@ -40,6 +40,7 @@ func suite(t *testing.T, o redisstore.Options) {
 	ruletest.Source(t, func(t *testing.T) ruleset.Source { n++; return open(t, with(fmt.Sprint("p", n))) })
 	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, with("shared")) })
 	ruletest.Fleet(t, open(t, with("fleet")))
+	ruletest.Secret(t, func(t *testing.T) ruleset.Fleet { return open(t, with("secret")) })
 	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, with("emergency")) })
 	ruletest.Canary(t, func(t *testing.T) ruletest.CanarySource { return open(t, with("canary")) })
 }
@@ -427,5 +428,22 @@ func TestAnAnnouncementUsesUpNoNumbers(t *testing.T) {
 		if err != nil || v.Number != uint64(n)+1 {
 			t.Errorf("%+v, %v", v, err)
 		}
+	}
+}
+
+// A text that another program has written cannot be a secret that callers do not know.
+func TestAWrongSecretIsRefused(t *testing.T) {
+	p := redistest.Server(t)
+	s := open(t, single(p.Addr(), ""))
+	for _, text := range []string{"x", strings.Repeat("x", 1000)} {
+		p.Must("SET", "stint:rules:{rules}:secret", text)
+		if got, err := s.Secret(t.Context(), "a proposed secret"); err == nil || got != "" || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	p.Must("DEL", "stint:rules:{rules}:secret")
+	p.Must("HSET", "stint:rules:{rules}:secret", "x", "y")
+	if got, err := s.Secret(t.Context(), "a proposed secret"); err == nil || got != "" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

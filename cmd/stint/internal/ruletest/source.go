@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,14 +179,35 @@ func reportsChanges(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	}
 }
 
-// Fleet tests the announcements of nodes, and their secret.
-func Fleet(t *testing.T, f ruleset.Fleet) {
-	ctx := t.Context()
-	for i, proposed := range []string{"the first secret of all", "the second secret of all", "the second secret of all"} {
-		if text, err := f.Secret(ctx, proposed); err != nil || text != "the first secret of all" {
-			t.Errorf("secret %d: %q, %v", i, text, err)
+// Secret tests that nodes which start together get one secret, and keep it. open opens the same
+// source each time.
+func Secret(t *testing.T, open func(t *testing.T) ruleset.Fleet) {
+	var all sync.WaitGroup
+	texts := make([]string, 8)
+	for i := range texts {
+		f := open(t)
+		all.Go(func() {
+			var err error
+			if texts[i], err = f.Secret(t.Context(), fmt.Sprint("the secret of the node ", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	later, err := open(t).Secret(t.Context(), "another secret")
+	if err != nil || ruleset.CheckSecret(later) != nil || !strings.HasPrefix(later, "the secret of the node ") {
+		t.Errorf("%q, %v", later, err)
+	}
+	for i, text := range texts {
+		if text != later {
+			t.Errorf("node %d has %q, a later one %q", i, text, later)
 		}
 	}
+}
+
+// Fleet tests the announcements of nodes.
+func Fleet(t *testing.T, f ruleset.Fleet) {
+	ctx := t.Context()
 	if nodes, err := f.Nodes(ctx); err != nil || len(nodes) != 0 {
 		t.Fatalf("at first %v, %v", nodes, err)
 	}
