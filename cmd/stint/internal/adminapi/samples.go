@@ -55,7 +55,8 @@ func (a *API) withSamples(data []byte) (set []byte, others []*impact.Part, err e
 		Text    *string         `json:"text"`
 		Samples json.RawMessage `json:"samples"`
 	}
-	if json.Unmarshal(data, &body) != nil || body.Samples == nil {
+	isObject := json.Unmarshal(data, &body) == nil // otherwise it is YAML
+	if !isObject || body.Samples == nil {
 		return data, nil, nil
 	}
 	if body.Text != nil {
