@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/siphash"
 )
@@ -30,6 +31,11 @@ import (
 // must not see them. A sample is therefore sealed under a second key that is derived from the
 // secret: only nodes can make and open sealed samples.
 //
+// A sample that somebody keeps and brings again later would make the merged sample smaller and older
+// than it is. A sealed sample therefore says when it was sealed, and is refused after maxApart. The
+// same check refuses the samples of nodes whose clocks differ much: their requests would be replayed
+// at wrong times. The merged sample ends where the first of the samples was sealed.
+//
 // The bounds: a sealed sample has at most [MaxSealed] bytes, which the receiver reads from a body
 // of bounded size, and a merged sample has at most maxMerged events. Both keep fewer callers
 // rather than fewer requests of each, and less time if a few callers make most of the requests.
@@ -40,6 +46,10 @@ const MaxSealed = 8 << 20
 
 // maxMerged bounds the events of a merged sample, and so the time and the memory of its replay.
 const maxMerged = 4 * maxEvents
+
+// maxApart is the greatest difference between the time of a sealed sample and the clock of the node
+// that opens it.
+const maxApart = time.Minute
 
 // ErrAlone means that a node shares no secret with others.
 var ErrAlone = errors.New("this node shares no secret with other nodes: its rules are in files, or the source of the rules has not answered yet (ask one server at a time, or keep the rules in Redis or PostgreSQL)")
@@ -101,12 +111,13 @@ type batch struct {
 	mask   uint64 // that selects the callers
 	seen   uint64 // approximate number of requests
 	since  int64  // requests before this time may be missing, in µs; 0: none
+	until  int64  // requests from this time on may be missing, in µs
 }
 
 // sealedPart is the encoded form of a Part.
 type sealedPart struct {
 	Node, Mask, Seen uint64
-	Since            int64
+	Since, Until     int64
 	Names            [][]string // the lists of names that events have
 	Events           []sealedEvent
 }
@@ -119,8 +130,12 @@ type sealedEvent struct {
 	Values     []string
 }
 
-// sealedAs is authenticated with the content: a node opens only the format that it knows.
-const sealedAs = "stint sample 1"
+// A sealed sample begins with the name and the number of its format, which are authenticated with
+// the content. Every change of sealedPart or of its meaning needs another number.
+const (
+	sealedAny = "stint sample "
+	sealedAs  = sealedAny + "1\n"
+)
 
 // Bounds of the encoded form, in bytes.
 const (
@@ -132,15 +147,14 @@ const (
 // Seal returns the sample for other nodes, in at most size bytes; a larger sample loses callers.
 // The error is [ErrAlone] if no other node could open it.
 func (s *Sample) Seal(size int) ([]byte, error) {
-	k := s.secrets.Load()
+	b, k := s.recent()
 	if k.seal == nil {
 		return nil, ErrAlone
 	}
-	b := s.recent()
 	for b.size() > size && len(b.events) > 0 {
 		b.halve()
 	}
-	p := sealedPart{Node: s.node, Mask: b.mask, Seen: b.seen, Since: b.since, Events: make([]sealedEvent, len(b.events))}
+	p := sealedPart{Node: s.node, Mask: b.mask, Seen: b.seen, Since: b.since, Until: b.until, Events: make([]sealedEvent, len(b.events))}
 	for i := range b.events {
 		e := &b.events[i]
 		at := slices.IndexFunc(p.Names, func(names []string) bool { return slices.Equal(names, e.names) })
@@ -153,7 +167,7 @@ func (s *Sample) Seal(size int) ([]byte, error) {
 	if err := gob.NewEncoder(&text).Encode(&p); err != nil {
 		return nil, err
 	}
-	return k.seal.Seal(nil, nil, text.Bytes(), []byte(sealedAs)), nil //nolint:gosec // this AEAD draws the nonce itself
+	return k.seal.Seal([]byte(sealedAs), nil, text.Bytes(), []byte(sealedAs)), nil //nolint:gosec // this AEAD draws the nonce itself
 }
 
 // Open opens the sealed samples of other nodes. An error says which one is of no use.
@@ -165,16 +179,12 @@ func (s *Sample) Open(sealed [][]byte) ([]*Part, error) {
 	nodes := map[uint64]bool{s.node: true}
 	parts := make([]*Part, 0, len(sealed))
 	for i, one := range sealed {
-		text, err := k.seal.Open(nil, nil, one, []byte(sealedAs))
-		if err != nil {
-			return nil, fmt.Errorf("sample %d is of a node with which this node shares no secret (ask nodes that have their rules from the same source)", i+1)
+		p, err := s.open(k, one)
+		if err == nil && nodes[p.node] {
+			err = errors.New("is of a node whose requests count already (give each node once)")
 		}
-		p, err := decodePart(text)
 		if err != nil {
-			return nil, fmt.Errorf("sample %d: %w", i+1, err)
-		}
-		if nodes[p.node] {
-			return nil, fmt.Errorf("sample %d is of a node whose requests count already (give each node once)", i+1)
+			return nil, fmt.Errorf("sample %d %w", i+1, err)
 		}
 		nodes[p.node] = true
 		parts = append(parts, p)
@@ -182,16 +192,49 @@ func (s *Sample) Open(sealed [][]byte) ([]*Part, error) {
 	return parts, nil
 }
 
+func (s *Sample) open(k *secrets, sealed []byte) (*Part, error) {
+	content, ok := bytes.CutPrefix(sealed, []byte(sealedAs))
+	switch {
+	case !ok && bytes.HasPrefix(sealed, []byte(sealedAny)):
+		return nil, errOtherVersion
+	case !ok:
+		return nil, errors.New("is no sealed sample (copy it from GET /v1/sample of another node)")
+	}
+	text, err := k.seal.Open(nil, nil, content, []byte(sealedAs))
+	if err != nil {
+		return nil, errors.New("is of a node with which this node shares no secret (ask nodes that have their rules from the same source)")
+	}
+	p, err := decodePart(text)
+	if err != nil {
+		return nil, err
+	}
+	_, until := s.window()
+	if apart := time.Duration(until-p.until) * time.Microsecond; apart.Abs() > maxApart {
+		const text = "was sealed %v %s the time of this node, which is more than %v (get it again; if that does not help, the clocks of the nodes differ: synchronize them)"
+		return nil, fmt.Errorf(text, apart.Abs().Round(time.Second), beforeOrAfter(apart), maxApart)
+	}
+	return p, nil
+}
+
+var errOtherVersion = errors.New("is of another version of Stint (run the same version on all nodes)")
+
+func beforeOrAfter(passed time.Duration) string {
+	if passed < 0 {
+		return "after"
+	}
+	return "before"
+}
+
 func decodePart(text []byte) (*Part, error) {
 	var p sealedPart
 	if err := gob.NewDecoder(bytes.NewReader(text)).Decode(&p); err != nil {
-		return nil, err
+		return nil, errOtherVersion
 	}
-	part := &Part{node: p.Node, batch: batch{mask: p.Mask, seen: p.Seen, since: p.Since, events: make([]event, len(p.Events))}}
+	part := &Part{node: p.Node, batch: batch{mask: p.Mask, seen: p.Seen, since: p.Since, until: p.Until, events: make([]event, len(p.Events))}}
 	for i := range p.Events {
 		e := &p.Events[i]
 		if e.Names < 0 || e.Names >= len(p.Names) || len(e.Values) != len(p.Names[e.Names]) || e.Cost <= 0 {
-			return nil, errors.New("is not of this version of Stint (run the same version on all nodes)")
+			return nil, errOtherVersion
 		}
 		part.events[i] = event{t: e.Time, cost: e.Cost, hash: e.Hash, allowed: e.Allowed, names: p.Names[e.Names], values: e.Values}
 	}
@@ -200,14 +243,14 @@ func decodePart(text []byte) (*Part, error) {
 
 // merged returns the sample of this node together with those of others, in order of time.
 func (s *Sample) merged(others []*Part) batch {
-	b := s.recent()
-	since, until := s.window()
+	b, _ := s.recent()
+	since, _ := s.window()
 	b.since = max(b.since, since)
 	for _, p := range others {
 		b.events, b.mask = append(b.events, p.events...), max(b.mask, p.mask)
-		b.seen, b.since = b.seen+p.seen, max(b.since, p.since)
+		b.seen, b.since, b.until = b.seen+p.seen, max(b.since, p.since), min(b.until, p.until)
 	}
-	b.filter(func(e *event) bool { return e.t >= b.since && e.t < until })
+	b.filter(func(e *event) bool { return e.t >= b.since && e.t < b.until })
 	slices.SortStableFunc(b.events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 	for len(b.events) > maxMerged {
 		b.halve()

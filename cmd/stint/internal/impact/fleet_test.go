@@ -188,7 +188,8 @@ func TestAMergedSampleBeginsWhereEveryNodeHasAll(t *testing.T) {
 	if got := fleet[0].replayWith("rules: []", fleet[1].sealed(MaxSealed)); got.Requests != 10 {
 		t.Errorf("%+v", got)
 	}
-	started := newFleet(t, "rules: []", 1)[0] // a node that has just started has lost nothing
+	started := &live{t: t, sample: New(fleet[0].sample.now)} // a node that has just started has lost nothing
+	started.sample.Join("the secret of the fleet")
 	if got := fleet[0].replayWith("rules: []", started.sealed(MaxSealed)); got.Requests != 15 {
 		t.Errorf("%+v", got)
 	}
@@ -218,7 +219,9 @@ func TestOnlyNodesOfTheFleetOpenSamples(t *testing.T) {
 		"sample 2 is of a node whose requests count already": {sealed, fleet[1].sealed(MaxSealed)},
 		"sample 1 is of a node whose requests count already": {own},
 		"sample 2 is of a node with which":                   {sealed, forged},
-		"sample 1 is of a node with which":                   {nil},
+		"sample 1 is of a node with which":                   {[]byte(sealedAs)},
+		"sample 1 is no sealed sample":                       {nil},
+		"sample 1 is of another version of Stint":            {bytes.Replace(sealed, []byte("sample 1"), []byte("sample 2"), 1)},
 	} {
 		if _, err := fleet[0].sample.Open(samples); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -246,5 +249,51 @@ func TestARequestOfAnotherSecretIsNotKept(t *testing.T) {
 	l.request("a")
 	if got := l.replay("rules: []"); got.Requests != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A sample that is brought again later lacks the requests since then, and that of a node with another
+// time has them at wrong times.
+func TestASampleOfAnotherTimeIsRefused(t *testing.T) {
+	fleet := newFleet(t, "rules: [{id: r, limit: 1000/s}]", 2)
+	clock := fleet[2]
+	for range 10 {
+		fleet[0].request("a")
+		fleet[1].request("a")
+		clock.time = clock.time.Add(time.Second)
+	}
+	sealed := fleet[1].sealed(MaxSealed)
+	for range 10 {
+		fleet[0].request("a")
+		clock.time = clock.time.Add(time.Second)
+	}
+	if got := fleet[0].replayWith("rules: []", sealed); got.Requests != 21 { // sealing leaves room of a second
+		t.Errorf("%+v: the sample does not end where the first one was sealed", got)
+	}
+	clock.time = clock.time.Add(maxApart - 10*time.Second)
+	mustOpen(t, fleet[0], sealed)
+	for want, passed := range map[string]time.Duration{
+		"sample 1 was sealed 1m1s before the time of this node": time.Second,
+		"sample 1 was sealed 1m1s after the time of this node":  -2*maxApart - 2*time.Second,
+	} {
+		clock.time = clock.time.Add(passed)
+		if _, err := fleet[0].sample.Open([][]byte{sealed}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A mask drops requests from the moment at which it grows.
+func TestAMaskThatHasJustGrownCounts(t *testing.T) {
+	l := newLive(t, "rules: [{id: r, limit: 1000000/s}]")
+	for i := 0; l.sample.mask.Load() == 0; i++ {
+		l.request(fmt.Sprint("caller", i%5000))
+	}
+	if b, _ := l.sample.recent(); b.mask != 1 || len(b.events) > burst*2/3 {
+		t.Errorf("mask %d, %d events", b.mask, len(b.events))
+	}
+	l.time = l.time.Add(2 * Window)
+	if b, _ := l.sample.recent(); b.mask != 0 {
+		t.Errorf("mask %d of a flood that is over", b.mask)
 	}
 }

@@ -228,11 +228,20 @@ func (e *event) Attribute(name string) (string, bool) {
 // At implements [rule.Timed].
 func (e *event) At() int64 { return e.t }
 
-// recent returns the events in the window whose callers were kept throughout it.
-func (s *Sample) recent() (b batch) {
+// recent returns the events in the window whose callers were kept throughout it, and the keys that
+// selected the callers.
+func (s *Sample) recent() (b batch, k *secrets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since, until := s.window()
+	b.until = until
+	// The mask may have dropped requests since it grew, even if no request has been kept since then. A
+	// mask that is left from an earlier flood has dropped nothing without requests.
+	if b.seen = s.seen.sum(until - second); b.seen > 0 {
+		if b.mask = s.mask.Load(); b.mask == pause {
+			b.mask = s.after
+		}
+	}
 	for i := range s.events {
 		if e := &s.events[i]; e.t >= since && e.t < until {
 			b.mask = max(b.mask, e.mask)
@@ -252,8 +261,8 @@ func (s *Sample) recent() (b batch) {
 			b.since = max(b.since, t)
 		}
 	}
-	b.seen = max(s.seen.sum(until-second), uint64(len(b.events)))
-	return b
+	b.seen = max(b.seen, uint64(len(b.events)))
+	return b, s.secrets.Load()
 }
 
 // window returns the times between which requests are replayed, in µs.
