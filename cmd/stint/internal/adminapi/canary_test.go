@@ -17,11 +17,12 @@ type sharedSource struct {
 	ruleset.Memory
 
 	nodes []ruleset.Node
+	err   error // that of the list of nodes
 }
 
 func (*sharedSource) Announce(context.Context, ruleset.Node) error              { return nil }
 func (*sharedSource) Secret(_ context.Context, proposed string) (string, error) { return proposed, nil }
-func (s *sharedSource) Nodes(context.Context) ([]ruleset.Node, error)           { return s.nodes, nil }
+func (s *sharedSource) Nodes(context.Context) ([]ruleset.Node, error)           { return s.nodes, s.err }
 
 const canaryShop = `tiers:
   free: {limit: 2, window: 60}

@@ -178,8 +178,21 @@ func (a *API) replay(r *request, set *rule.Set, others []*impact.Part) (*impact.
 	if result != nil {
 		result.Limit = a.MostDenied
 		result.AboveLimit = result.Refused(a.MostDenied)
+		result.Announced = a.announced(r)
 	}
 	return result, err
+}
+
+// announced returns the number of nodes that announce themselves, or 0 if the source of the rules
+// does not say.
+func (a *API) announced(r *request) int {
+	ctx, cancel := context.WithTimeout(r.Context(), nodesTime)
+	defer cancel()
+	nodes, err := a.Rules.Nodes(ctx)
+	if err != nil {
+		return 0
+	}
+	return len(nodes)
 }
 
 // sendTag sets the entity tag of the edited part in the answer.

@@ -192,6 +192,6 @@ func (a *API) emergencyAnswer(r *request, s *emergency.Status) *emergencyBody {
 	return body
 }
 
-// nodesTime bounds the wait for the list of nodes, which is shorter than that of a change:
-// the emergency is switched already.
+// nodesTime bounds the wait for a list of nodes that an answer has beside its subject. It is shorter
+// than that of a change: an emergency, for example, is switched already.
 const nodesTime = time.Second

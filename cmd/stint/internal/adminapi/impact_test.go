@@ -1,12 +1,15 @@
 package adminapi
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -138,11 +141,11 @@ func TestSamplesThatCannotBeUsedAreRefused(t *testing.T) {
 	f.Sample.Join("the secret of the fleet")
 	sealed := f.sealedBy(1, 1)
 	for want, samples := range map[string]string{
-		"samples: is not a list of at most 63 samples":                `"AAAA"`,
-		"63 samples (copy each one from GET /v1/sample":               `["not base64"]`,
-		"sample 1 is of a node with which this node shares no secret": `["AAAA"]`,
-		"sample 2 is of a node whose requests count already":          fmt.Sprintf("[%q,%q]", sealed, sealed),
-		"samples: is not a list of at most 63":                        "[" + strings.Repeat(`"",`, 63) + `""]`,
+		"samples: is not a list of at most 63 samples":       `"AAAA"`,
+		"63 samples (copy each one from GET /v1/sample":      `["not base64"]`,
+		"sample 1 is no sealed sample":                       `["AAAA"]`,
+		"sample 2 is of a node whose requests count already": fmt.Sprintf("[%q,%q]", sealed, sealed),
+		"samples: is not a list of at most 63":               "[" + strings.Repeat(`"",`, 63) + `""]`,
 	} {
 		for _, c := range []struct{ method, path, body string }{
 			{"PUT", "/rules", `{"text":"rules: []","samples":` + samples + "}"},
@@ -159,4 +162,51 @@ func TestSamplesThatCannotBeUsedAreRefused(t *testing.T) {
 	}
 	f.want(200, "GET", "/v1/sample?bytes=65536", "")
 	f.want(200, "PUT", "/rules", `{"text":"rules: []","samples":[]}`)
+	f.want(200, "PUT", "/rules", `{"text":"rules: []"}`)
+	for _, body := range []string{`{"samples":[]}`, `{"text":"rules: []","files":[],"samples":[]}`, `{"rules":[],"samples":[]}`} {
+		if got := f.want(400, "PUT", "/rules", body); !strings.Contains(got.body, "give the rules as text or as files") {
+			t.Error(got.body)
+		}
+	}
+}
+
+// However many viewers ask for samples and do not read them, the memory of the answers is bounded.
+func TestSamplesAreSentInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, wide)
+		f.traffic(1, 1)
+		f.Sample.Join("the secret of the fleet")
+		shrink, release, err := f.readBodies.reserveAnswer(t.Context(), maxBody) // of a client that reads slowly
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if got := f.want(503, "GET", "/v1/sample", ""); got.at(t, "error.code") != "BUSY" || time.Since(began) != bodyWait {
+			t.Errorf("after %v: %s", time.Since(began), got.body)
+		}
+		shrink(1 << 20) // that answer is small
+		f.want(503, "GET", "/v1/sample", "")
+		f.want(200, "GET", "/v1/sample?bytes=65536", "")
+		release()
+		f.want(200, "GET", "/v1/sample", "")
+		if !f.readBodies.held.TryAcquire(maxBody) {
+			t.Error("room is not released")
+		}
+	})
+}
+
+func TestTheImpactSaysHowManyNodesAreMissing(t *testing.T) {
+	f, source := newCanaryFixture(t)
+	f.Sample = impact.New(func() time.Time { return f.time })
+	const path = "impact.announced"
+	for range 3 {
+		source.nodes = append(source.nodes, ruleset.Node{ID: fmt.Sprint(len(source.nodes))})
+	}
+	if got := f.want(200, "POST", "/rules/validate", "rules: []"); got.at(t, path) != 3.0 || got.at(t, "impact.nodes") != 1.0 {
+		t.Error(got.body)
+	}
+	source.err = errors.New("down")
+	if got := f.want(200, "POST", "/rules/validate", "rules: []"); strings.Contains(got.body, "announced") {
+		t.Error(got.body)
+	}
 }

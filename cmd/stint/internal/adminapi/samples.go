@@ -18,6 +18,9 @@ const (
 	leastSample = 64 << 10
 	// maxSamples bounds the samples that one request brings.
 	maxSamples = 63
+	// sampleCopies bounds the memory of an answer with a sample, in sizes of the sample: itself, and
+	// its text in the answer, which the encoder may hold twice while it grows.
+	sampleCopies = 4
 )
 
 var errNoSample = notFound("this server keeps no requests (start it with --impact-limit)")
@@ -36,11 +39,17 @@ func (a *API) sample(r *request) (any, error) {
 	if a.Sample == nil {
 		return nil, errNoSample
 	}
+	shrink, release, err := r.bodies.reserveAnswer(r.Context(), int64(size)*sampleCopies)
+	if err != nil {
+		return nil, err
+	}
+	r.release = release
 	if err := a.reading.take(r.Context()); err != nil {
 		return nil, err
 	}
 	defer a.reading.end()
 	sealed, err := a.Sample.Seal(int(size))
+	shrink(int64(len(sealed)) * sampleCopies)
 	if errors.Is(err, impact.ErrAlone) {
 		return nil, &apiError{Status: http.StatusConflict, Code: "ALONE", Message: err.Error()}
 	}
@@ -49,18 +58,24 @@ func (a *API) sample(r *request) (any, error) {
 
 // withSamples separates the samples of other nodes from a whole set in a body: from
 // {"text":"rules: …","samples":["…"]}, or with "files" in place of "text". Another body is a
-// set without samples.
+// set without samples; a rule file has no such members.
 func (a *API) withSamples(data []byte) (set []byte, others []*impact.Part, err error) {
 	var body struct {
 		Text    *string         `json:"text"`
+		Files   json.RawMessage `json:"files"`
 		Samples json.RawMessage `json:"samples"`
 	}
 	isObject := json.Unmarshal(data, &body) == nil // otherwise it is YAML
-	if !isObject || body.Samples == nil {
+	switch {
+	case !isObject || body.Text == nil && body.Samples == nil:
 		return data, nil, nil
-	}
-	if body.Text != nil {
+	case (body.Text == nil) == (body.Files == nil):
+		return nil, nil, badRequest("body: has both text and files, or samples without either (give the rules as text or as files)")
+	case body.Text != nil:
 		data = []byte(*body.Text)
+	}
+	if body.Samples == nil {
+		return data, nil, nil
 	}
 	var sealed [][]byte
 	if err := samplesField(&sealed)(body.Samples); err != nil {

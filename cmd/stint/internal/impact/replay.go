@@ -35,6 +35,10 @@ type Result struct {
 	AdmittedKeys    []Count `json:"admitted_keys,omitempty"`
 	AdmittedCallers int     `json:"admitted_callers,omitempty"`
 
+	// Announced is the number of nodes that announce themselves in the source of the rules. The caller
+	// sets it. If it is greater than Nodes, the requests of the other nodes are missing. 0: unknown.
+	Announced int `json:"announced,omitempty"`
+
 	// Limit is the greatest Share of a whole set that the server publishes unforced, and
 	// AboveLimit reports that it refuses this one.
 	Limit      float64 `json:"limit,omitempty"`
