@@ -161,7 +161,11 @@ func (l *printer) names(what string, n adminclient.Names) {
 
 // impact prints what rules would do to the requests of the last minutes.
 func (l *printer) impact(r *impact.Result) {
-	if r != nil && r.Nodes > 1 {
+	switch {
+	case r == nil:
+	case r.Announced > r.Nodes:
+		l.printf("impact: on the requests of %d of %d nodes (rules impact, apply and rollback take the addresses of all: --server URL,URL,…)\n", r.Nodes, r.Announced)
+	case r.Nodes > 1:
 		l.printf("impact: on the requests of %d nodes together\n", r.Nodes)
 	}
 	switch {

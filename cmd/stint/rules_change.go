@@ -177,13 +177,6 @@ func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, files 
 	if f.detailed && !f.dryRun {
 		return usagef("detailed-exitcode: is given without --dry-run (give both, or neither)")
 	}
-	samples, err := f.samples(ctx)
-	if err != nil {
-		return err
-	}
-	if q.Body, err = withSamples(q.Body, len(files) == 1, samples); err != nil {
-		return err
-	}
 	tag, err := f.baseTag(ctx)
 	if err != nil {
 		return err
@@ -253,8 +246,17 @@ func (c *wholeChange) make(ctx context.Context, trial *adminclient.Outcome) erro
 	return c.report(outcome, answer)
 }
 
+// send sends the change with the samples of the other servers. It gets them each time, because a
+// server refuses samples that were sealed before somebody thought about a question.
 func (c *wholeChange) send(ctx context.Context, query url.Values) (*adminclient.Outcome, adminclient.Answer, error) {
 	q, out := c.request, &adminclient.Outcome{}
+	samples, err := c.samples(ctx)
+	if err != nil {
+		return nil, adminclient.Answer{}, err
+	}
+	if q.Body, err = withSamples(q.Body, len(c.files) == 1, samples); err != nil {
+		return nil, adminclient.Answer{}, err
+	}
 	query = maps.Clone(query)
 	if query == nil {
 		query = url.Values{}
@@ -262,7 +264,7 @@ func (c *wholeChange) send(ctx context.Context, query url.Values) (*adminclient.
 	maps.Copy(query, c.query)
 	q.Query, q.IfMatch, q.Comment, q.Change = query, c.tag, c.comment, !query.Has("dry_run")
 	a, err := c.client.Into(ctx, q, out)
-	return out, a, err
+	return out, a, c.ofServer(err)
 }
 
 func (c *wholeChange) report(o *adminclient.Outcome, a adminclient.Answer) error {

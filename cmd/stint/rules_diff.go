@@ -148,7 +148,7 @@ func (f *impactFlags) impact(ctx context.Context, args []string) error {
 		return err
 	}
 	v, a, err := f.validate(ctx, args[0], samples)
-	if err != nil {
+	if err = f.ofServer(err); err != nil {
 		return err
 	}
 	err = f.print(a, func(w io.Writer) error { return printImpact(w, v) })

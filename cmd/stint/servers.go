@@ -153,7 +153,7 @@ func (f *serversFlags) samples(ctx context.Context) (sealed [][]byte, err error)
 		return nil, err
 	}
 	size := min(impact.MaxSealed, maxSamples/(len(clients)-1))
-	q := adminclient.Request{Method: http.MethodGet, Path: "/v1/sample", Query: url.Values{"bytes": {strconv.Itoa(size)}}}
+	q := adminclient.Request{Method: http.MethodGet, Path: "/v1/sample", Query: url.Values{"bytes": {strconv.Itoa(size)}}, MaxAnswer: 2 * int64(size)}
 	answers, failures := askAll(ctx, clients, "sample of requests", func(ctx context.Context, c *adminclient.Client, s *adminclient.Sample) error {
 		if c == clients[0] {
 			return nil // it replays, and has its own
@@ -161,6 +161,11 @@ func (f *serversFlags) samples(ctx context.Context) (sealed [][]byte, err error)
 		_, err := c.Into(ctx, q, s)
 		return err
 	})
+	for i, answer := range answers {
+		if len(answer.Sample) > size {
+			failures[i] = fmt.Errorf("the sample of requests from %s has %d bytes, and %d were asked for", clients[i].URL, len(answer.Sample), size)
+		}
+	}
 	if err := errors.Join(failures...); err != nil {
 		return nil, fmt.Errorf("%w (mend it, or leave the address out of --server to find the impact without its requests)", err)
 	}
@@ -168,6 +173,19 @@ func (f *serversFlags) samples(ctx context.Context) (sealed [][]byte, err error)
 		sealed = append(sealed, answer.Sample)
 	}
 	return sealed, nil
+}
+
+// ofServer names the server whose sample another server refuses by its number.
+func (f *serversFlags) ofServer(err error) error {
+	refused, ok := errors.AsType[*adminclient.Error](err)
+	n := 0
+	if !ok {
+		return err
+	}
+	if _, scanned := fmt.Sscanf(refused.Message, "samples: sample %d", &n); scanned != nil || n < 1 || n >= len(f.servers) {
+		return err
+	}
+	return fmt.Errorf("the sample of %s is of no use: %w", f.servers[n], err)
 }
 
 // withSamples adds samples to the body of a request. The text of one file becomes a member of the

@@ -8,6 +8,7 @@ package adminclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,6 +61,8 @@ type Request struct {
 	Change bool
 	// Body is sent unchanged. Nil sends none.
 	Body []byte
+	// MaxAnswer bounds the size of the answer, in bytes. 0: 256 MiB.
+	MaxAnswer int64
 }
 
 // Answer is the answer to a request.
@@ -92,7 +95,7 @@ func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
 		return Answer{}, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(response.Body, cmp.Or(q.MaxAnswer, maxAnswer)))
 	switch {
 	case err != nil:
 		return Answer{}, fmt.Errorf("the answer of the server is incomplete: %w", err)
