@@ -289,6 +289,8 @@ func (f *adminFlags) address() (*url.URL, error) {
 func serverURL(name, text, example string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
+	case (err != nil || u.Host == "") && strings.Contains(text, ",") && !strings.Contains(example, ","):
+		return nil, usagef("%s: has several addresses, and this command needs one (write it as %s)", name, example)
 	case err != nil || u.Host == "":
 		return nil, usagef("%s: %q is not a URL (write it as %s)", name, redacted(u), example)
 	case u.Scheme != "http" && u.Scheme != "https":

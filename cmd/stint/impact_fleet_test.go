@@ -97,6 +97,9 @@ func TestTheImpactIsThatOnAllNodes(t *testing.T) {
 		args := append([]string{"rules"}, append(command, "--server", both[1]+","+alias, strict)...)
 		a.run(exitUsage, []string{"the sample of " + alias + " is of no use", "whose requests count already"}, args...)
 	}
+	for _, one := range [][]string{{"history"}, {"diff", strict}} {
+		a.run(exitUsage, []string{"has several addresses, and this command needs one"}, append([]string{"rules"}, one...)...)
+	}
 	a.run(exitUsage, []string{"an address is given twice"}, "rules", "impact", "--server", fmt.Sprint(both[1], ",", both[1]), strict)
 	a.run(exitDone, nil, "rules", "apply", "--dry-run", "--source", url, strict) // the servers of STINT_SERVER are not asked
 }
