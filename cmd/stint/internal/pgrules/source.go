@@ -194,12 +194,13 @@ func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err
 }
 
 // Truncate forgets the versions numbered higher than above, and rows that are
-// not versions. It also removes the nodes, which announce themselves again.
+// not versions. It also removes the nodes, which announce themselves again, and a
+// wrong secret.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	return s.explain(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// A version follows one with a lower number. A row that violates this would
 		// block the number that it claims to follow.
 		const forged = ` WHERE number > $1::bigint OR number < 1 OR after >= number OR after < 0`
@@ -208,7 +209,11 @@ func (s *Source) Truncate(ctx context.Context, above uint64) error {
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM `+s.nodes)
 		return err
-	}))
+	})
+	if err == nil {
+		err = s.removeWrongSecret(ctx)
+	}
+	return s.explain(err)
 }
 
 // Publish adds a version and announces it in the same transaction.

@@ -42,6 +42,7 @@ func TestPostgres(t *testing.T) {
 	ruletest.Secret(t, func(t *testing.T) ruleset.Fleet { return open(t, s, "secret") })
 	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, s, "emergency") })
 	ruletest.Canary(t, func(t *testing.T) ruletest.CanarySource { return open(t, s, "canary") })
+	t.Run("repairsAWrongSecret", func(t *testing.T) { repairsSecret(t, s) })
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
 	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })
@@ -236,6 +237,36 @@ func repairs(t *testing.T, s *pgtest.Server) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A text that another program has written is no secret. A repair removes it, and keeps a right one.
+func repairsSecret(t *testing.T, s *pgtest.Server) {
+	source := open(t, s, "wrong")
+	truncate := func() {
+		t.Helper()
+		if err := source.Truncate(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	truncate() // the table is missing
+	const right = "the secret of all nodes"
+	secret := func(proposed string) {
+		t.Helper()
+		if got, err := source.Secret(t.Context(), proposed); err != nil || got != right {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	secret(right)
+	truncate()
+	secret("another secret of a node")
+	if _, err := connect(t, s).Exec(t.Context(), `UPDATE "wrong_rules_secret" SET secret = 'x'`); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := source.Secret(t.Context(), right); err == nil || got != "" || !strings.Contains(err.Error(), "stint rules repair") {
+		t.Errorf("%q, %v", got, err)
+	}
+	truncate()
+	secret(right)
 }
 
 func forgedHash(text string) string {

@@ -196,14 +196,16 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 type login struct{ username, password, sentinelUsername, sentinelPassword string }
 
 // Truncate forgets the versions numbered higher than above and the record of
-// their numbers. It also removes the nodes, which announce themselves again.
+// their numbers. It also removes the nodes, which announce themselves again, and a
+// wrong secret.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
-	keys := []string{s.key("versions"), s.key("files"), s.key("nodes"), s.key("seen")}
-	if err := s.truncate.Exec(ctx, c, keys, []string{strconv.FormatUint(above, 10)}).Error(); err != nil && !rueidis.IsRedisNil(err) {
+	keys := []string{s.key("versions"), s.key("files"), s.key("nodes"), s.key("seen"), s.key("secret")}
+	args := []string{strconv.FormatUint(above, 10), strconv.Itoa(ruleset.LeastSecret), strconv.Itoa(ruleset.MostSecret)}
+	if err := s.truncate.Exec(ctx, c, keys, args).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return s.explain(err)
 	}
 	return nil

@@ -431,19 +431,25 @@ func TestAnAnnouncementUsesUpNoNumbers(t *testing.T) {
 	}
 }
 
-// A text that another program has written cannot be a secret that callers do not know.
-func TestAWrongSecretIsRefused(t *testing.T) {
+// A text that another program has written cannot be a secret that callers do not know. A repair
+// removes it, and keeps a right one.
+func TestAWrongSecretIsRefusedAndRepaired(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
-	for _, text := range []string{"x", strings.Repeat("x", 1000)} {
-		p.Must("SET", "stint:rules:{rules}:secret", text)
-		if got, err := s.Secret(t.Context(), "a proposed secret"); err == nil || got != "" || !strings.Contains(err.Error(), "remove it") {
+	const key, right = "stint:rules:{rules}:secret", "the secret of all nodes"
+	for _, write := range [][]string{{"SET", key, "x"}, {"SET", key, strings.Repeat("x", 1000)}, {"HSET", key, "x", "y"}} {
+		p.Must("DEL", key)
+		p.Must(write...)
+		if got, err := s.Secret(t.Context(), right); err == nil || got != "" || !strings.Contains(err.Error(), "run stint rules repair --source URL FILE") {
 			t.Errorf("%q, %v", got, err)
 		}
-	}
-	p.Must("DEL", "stint:rules:{rules}:secret")
-	p.Must("HSET", "stint:rules:{rules}:secret", "x", "y")
-	if got, err := s.Secret(t.Context(), "a proposed secret"); err == nil || got != "" {
-		t.Errorf("%q, %v", got, err)
+		for _, proposed := range []string{right, "another secret of a node"} {
+			if err := s.Truncate(t.Context(), 0); err != nil {
+				t.Error(err)
+			}
+			if got, err := s.Secret(t.Context(), proposed); err != nil || got != right {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
 	}
 }

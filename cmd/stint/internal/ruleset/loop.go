@@ -186,8 +186,9 @@ func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 
 // sharedSecret is the secret of all nodes. Only the loop of announcements uses it.
 type sharedSecret struct {
-	text string // empty: not known yet
-	due  time.Time
+	text   string // empty: not known yet
+	due    time.Time
+	failed string // the last error, which is logged once; empty: none
 }
 
 // secretEvery is the interval at which a node asks for the secret of all nodes. A role of
@@ -203,10 +204,15 @@ func (m *Manager) shareSecret(ctx context.Context, fleet Fleet) {
 	}
 	s.due = time.Now().Add(secretEvery)
 	text, err := fleet.Secret(ctx, cmp.Or(s.text, rand.Text()))
-	switch {
-	case err != nil:
-		m.Logger.Debug("rules: this node does not get the secret of all nodes", "error", err)
-	case text != s.text:
+	if err != nil {
+		if ctx.Err() == nil && err.Error() != s.failed {
+			s.failed = err.Error()
+			m.Logger.Warn("rules: this node cannot get the secret of all nodes; without it, no impact is found over several nodes", "error", err)
+		}
+		return
+	}
+	s.failed = ""
+	if text != s.text {
 		s.text = text
 		m.OnSecret(text)
 	}

@@ -1,8 +1,11 @@
 package ruleset
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -40,13 +43,18 @@ func TestNodesKeepTheSecretThatTheyShare(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		fleet := &secretFleet{err: errors.New("down")}
 		var heard []string
-		m := NewManager(Options{Source: fleet, OnSet: func(*rule.Set, Version) {}, OnSecret: func(text string) { heard = append(heard, text) }})
+		logs := &bytes.Buffer{}
+		m := NewManager(Options{Source: fleet, OnSet: func(*rule.Set, Version) {}, OnSecret: func(text string) { heard = append(heard, text) },
+			Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		done := make(chan struct{})
 		go func() { m.Run(ctx); close(done) }()
 		pass := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
-		pass(10 * time.Second)
+		pass(2*secretEvery + AnnounceEvery)
 		if len(heard) != 0 {
 			t.Fatalf("%q while the source is down", heard)
+		}
+		if n := strings.Count(logs.String(), "cannot get the secret of all nodes"); n != 1 {
+			t.Errorf("%d warnings of one failure:\n%s", n, logs)
 		}
 		fleet.set("", nil)
 		pass(secretEvery + AnnounceEvery)
@@ -65,5 +73,8 @@ func TestNodesKeepTheSecretThatTheyShare(t *testing.T) {
 		}
 		stop()
 		<-done
+		if strings.Contains(logs.String(), fleet.text) || strings.Contains(logs.String(), heard[0]) {
+			t.Errorf("a secret is in the log:\n%s", logs)
+		}
 	})
 }

@@ -66,7 +66,7 @@ const (
 // CheckSecret returns an error for a stored text that cannot be a secret.
 func CheckSecret(text string) error {
 	if len(text) < LeastSecret || len(text) > MostSecret {
-		return fmt.Errorf("the secret of the nodes has %d bytes, and needs %d to %d (remove it, and a node stores another one)", len(text), LeastSecret, MostSecret)
+		return fmt.Errorf("the secret of the nodes has %d bytes, and needs %d to %d (run stint rules repair --source URL FILE)", len(text), LeastSecret, MostSecret)
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ const (
 // Truncater is a [Source] that can forget versions.
 type Truncater interface {
 	// Truncate forgets every version numbered higher than above, whatever it
-	// contains, and any other state that prevents the following numbers from being
-	// given out.
+	// contains, any other state that prevents the following numbers from being
+	// given out, and a secret that [CheckSecret] refuses.
 	Truncate(ctx context.Context, above uint64) error
 }
 
