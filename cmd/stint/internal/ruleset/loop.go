@@ -188,11 +188,13 @@ func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 type sharedSecret struct {
 	text   string // empty: not known yet
 	due    time.Time
+	wait   time.Duration // after a failure, until the next attempt
 	failed string // the last error, which is logged once; empty: none
 }
 
-// secretEvery is the interval at which a node asks for the secret of all nodes. A role of
-// PostgreSQL that may not create the table makes the server log an error each time.
+// secretEvery is the interval at which a node asks for the secret of all nodes. After a failure it
+// asks sooner, and less often with each further failure: a role of PostgreSQL that may not create
+// the table makes the server log an error each time.
 const secretEvery = time.Minute
 
 // shareSecret gets the secret of all nodes. A node that knows one proposes it again, so that a
@@ -202,16 +204,17 @@ func (m *Manager) shareSecret(ctx context.Context, fleet Fleet) {
 	if m.OnSecret == nil || time.Now().Before(s.due) {
 		return
 	}
-	s.due = time.Now().Add(secretEvery)
 	text, err := fleet.Secret(ctx, cmp.Or(s.text, rand.Text()))
 	if err != nil {
+		s.wait = min(max(2*s.wait, AnnounceEvery), secretEvery)
+		s.due = time.Now().Add(s.wait)
 		if ctx.Err() == nil && err.Error() != s.failed {
 			s.failed = err.Error()
 			m.Logger.Warn("rules: this node cannot get the secret of all nodes; without it, no impact is found over several nodes", "error", err)
 		}
 		return
 	}
-	s.failed = ""
+	s.due, s.wait, s.failed = time.Now().Add(secretEvery), 0, ""
 	if text != s.text {
 		s.text = text
 		m.OnSecret(text)

@@ -21,15 +21,23 @@ type secretFleet struct {
 	mu   sync.Mutex
 	text string // guarded by mu
 	err  error  // guarded by mu
+	asks int    // guarded by mu
 }
 
 func (f *secretFleet) Secret(_ context.Context, proposed string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asks++
 	if f.text == "" && f.err == nil {
 		f.text = proposed
 	}
 	return f.text, f.err
+}
+
+func (f *secretFleet) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asks
 }
 
 func (f *secretFleet) set(text string, err error) {
@@ -49,12 +57,15 @@ func TestNodesKeepTheSecretThatTheyShare(t *testing.T) {
 		done := make(chan struct{})
 		go func() { m.Run(ctx); close(done) }()
 		pass := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
-		pass(2*secretEvery + AnnounceEvery)
+		pass(2*secretEvery + 4*AnnounceEvery)
 		if len(heard) != 0 {
 			t.Fatalf("%q while the source is down", heard)
 		}
 		if n := strings.Count(logs.String(), "cannot get the secret of all nodes"); n != 1 {
 			t.Errorf("%d warnings of one failure:\n%s", n, logs)
+		}
+		if n := fleet.count(); n != 6 { // at 0, 5, 15, 35, 75 and 135 s
+			t.Errorf("%d attempts while the source is down", n)
 		}
 		fleet.set("", nil)
 		pass(secretEvery + AnnounceEvery)
