@@ -52,7 +52,7 @@ const maxMerged = 4 * maxEvents
 const maxApart = time.Minute
 
 // ErrAlone means that a node shares no secret with others.
-var ErrAlone = errors.New("this node shares no secret with other nodes: its rules are in files, or the source of the rules has not answered yet (ask one server at a time, or keep the rules in Redis or PostgreSQL)")
+var ErrAlone = errors.New("this node shares no secret with other nodes: its rules are in files, or the source of the rules has given it none (keep the rules in Redis or PostgreSQL, look into the log of the node, or ask one server at a time)")
 
 // secrets are the keys of a sample.
 type secrets struct {

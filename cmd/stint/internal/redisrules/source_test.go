@@ -440,7 +440,7 @@ func TestAWrongSecretIsRefusedAndRepaired(t *testing.T) {
 	for _, write := range [][]string{{"SET", key, "x"}, {"SET", key, strings.Repeat("x", 1000)}, {"HSET", key, "x", "y"}} {
 		p.Must("DEL", key)
 		p.Must(write...)
-		if got, err := s.Secret(t.Context(), right); err == nil || got != "" || !strings.Contains(err.Error(), "run stint rules repair --source URL FILE") {
+		if got, err := s.Secret(t.Context(), right); err == nil || got != "" || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "run stint rules repair --source URL FILE") {
 			t.Errorf("%q, %v", got, err)
 		}
 		for _, proposed := range []string{right, "another secret of a node"} {

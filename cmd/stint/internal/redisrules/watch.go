@@ -2,6 +2,7 @@ package redisrules
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -97,7 +98,7 @@ func (s *Source) Secret(ctx context.Context, proposed string) (string, error) {
 		err = ruleset.CheckSecret(text)
 	}
 	if err != nil {
-		return "", s.explain(err)
+		return "", fmt.Errorf("key %s: %w", key, s.explain(err))
 	}
 	return text, nil
 }
