@@ -189,7 +189,7 @@ type sharedSecret struct {
 	text   string // empty: not known yet
 	due    time.Time
 	wait   time.Duration // after a failure, until the next attempt
-	failed string // the last error, which is logged once; empty: none
+	failed string        // the last error, which is logged once; empty: none
 }
 
 // secretEvery is the interval at which a node asks for the secret of all nodes. After a failure it
