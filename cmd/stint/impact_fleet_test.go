@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
@@ -31,6 +34,21 @@ func servers(all ...*administered) []string {
 		list = append(list, a.url())
 	}
 	return []string{"--server", strings.Join(list, ",")}
+}
+
+// sampleOf returns the sealed sample of a server.
+func sampleOf(t *testing.T, a *administered) []byte {
+	t.Helper()
+	r, err := http.Get(a.url() + "/v1/sample")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var answer adminclient.Sample
+	if err := json.NewDecoder(r.Body).Decode(&answer); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r.Status, err)
+	}
+	return answer.Sample
 }
 
 // fleetOf starts servers with the same rules that share a secret, and returns the stricter rules.
@@ -64,6 +82,9 @@ func TestTheImpactIsThatOnAllNodes(t *testing.T) {
 	both := servers(a, b)
 	a.traffic(60)
 	b.traffic(60)
+	if sealed := sampleOf(t, b); bytes.Contains(sealed, []byte("sk_live")) || bytes.Contains(sealed, []byte("api_key")) || len(sealed) < 60 {
+		t.Errorf("a sealed sample of %d bytes shows what is in it: %q", len(sealed), sealed)
+	}
 
 	a.run(exitDone, []string{"on the requests of 1 of 2 nodes (rules impact, apply and rollback take", "none on the 60 requests"}, "rules", "impact", strict)
 	together := []string{"on the requests of 2 nodes together", "denies 40 of the 120 requests allowed", "of 1 caller"}
