@@ -117,7 +117,7 @@ func (f *deniedFlags) denied(ctx context.Context) error {
 // askEach asks each server for its denials after a position, or for the newest ones if it is
 // empty. One of several servers may not have the rule.
 func (f *deniedFlags) askEach(ctx context.Context, clients []*adminclient.Client, after []string) ([]adminclient.Denied, []error) {
-	pages, failures := askAll(ctx, clients, "denials", func(ctx context.Context, c *adminclient.Client, page *adminclient.Denied) error {
+	pages, failures := askAll(ctx, clients, serverTime, "denials", func(ctx context.Context, c *adminclient.Client, page *adminclient.Denied) error {
 		q := adminclient.Request{Method: http.MethodGet, Path: "/v1/denied", Query: f.query()}
 		if from := after[slices.Index(clients, c)]; from != "" {
 			q.Query.Set("after", from)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
@@ -156,6 +158,26 @@ func TestAChangeIsPublishedOnNewSamples(t *testing.T) {
 	if n := asked.Load(); n != 2 {
 		t.Errorf("the other server was asked %d times, want once for the trial and once for the change", n)
 	}
+}
+
+// A server that is frozen is named, with the time that it had.
+func TestASilentServerIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clients []*adminclient.Client
+		for _, host := range []string{"frozen", "alive"} {
+			clients = append(clients, &adminclient.Client{URL: &url.URL{Scheme: "http", Host: host}})
+		}
+		_, failures := askAll(t.Context(), clients, sampleTime, "sample", func(ctx context.Context, c *adminclient.Client, _ *int) error {
+			if c.URL.Host == "alive" {
+				return nil
+			}
+			<-ctx.Done()
+			return fmt.Errorf("Get %q: %w", c.URL, ctx.Err())
+		})
+		if failures[0] == nil || failures[0].Error() != "no sample from http://frozen: no answer within 20s" || failures[1] != nil {
+			t.Error(failures)
+		}
+	})
 }
 
 // A server that answers with more than it was asked for does not fill the memory of the command.

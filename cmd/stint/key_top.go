@@ -112,7 +112,7 @@ func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged ad
 	if err != nil {
 		return merged, err
 	}
-	answers, failures := askAll(ctx, clients, "counts", func(ctx context.Context, c *adminclient.Client, top *adminclient.Top) error {
+	answers, failures := askAll(ctx, clients, serverTime, "counts", func(ctx context.Context, c *adminclient.Client, top *adminclient.Top) error {
 		return askTop(ctx, c, q, top)
 	})
 	failures = withoutNoRule(failures)

@@ -73,7 +73,7 @@ func (f *whyFlags) why(ctx context.Context, args []string) error {
 		var w adminclient.Why
 		return f.ask(ctx, q, &w, func(out io.Writer) error { return printWhy(out, &w) })
 	}
-	answers, failures := askAll(ctx, clients, "denials", func(ctx context.Context, c *adminclient.Client, w *adminclient.Why) error {
+	answers, failures := askAll(ctx, clients, serverTime, "denials", func(ctx context.Context, c *adminclient.Client, w *adminclient.Why) error {
 		_, err := c.Into(ctx, q, w)
 		return err
 	})

@@ -26,6 +26,9 @@ const (
 	maxServers = 64
 	// serverTime bounds the wait for each of several servers.
 	serverTime = 5 * time.Second
+	// sampleTime bounds that for their samples, which are large. The servers open a sample until a
+	// minute after it was sealed.
+	sampleTime = 20 * time.Second
 )
 
 // serversFlags are the flags of a command that asks several servers, because nodes answer only
@@ -93,11 +96,12 @@ func (f *serversFlags) clients() (list []*adminclient.Client, err error) {
 	return list, nil
 }
 
-// askAll asks all servers at the same time. An error says what is missing and from where.
-func askAll[T any](ctx context.Context, clients []*adminclient.Client, missing string, ask func(context.Context, *adminclient.Client, *T) error) (answers []T, failures []error) {
+// askAll asks all servers at the same time, and waits at most the given time if they are several. An
+// error says what is missing and from where.
+func askAll[T any](ctx context.Context, clients []*adminclient.Client, within time.Duration, missing string, ask func(context.Context, *adminclient.Client, *T) error) (answers []T, failures []error) {
 	if len(clients) > 1 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, serverTime)
+		ctx, cancel = context.WithTimeout(ctx, within)
 		defer cancel()
 	}
 	answers, failures = make([]T, len(clients)), make([]error, len(clients))
@@ -106,6 +110,9 @@ func askAll[T any](ctx context.Context, clients []*adminclient.Client, missing s
 		asked.Go(func() {
 			err := ask(ctx, c, &answers[i])
 			if err != nil && len(clients) > 1 {
+				if errors.Is(err, context.DeadlineExceeded) {
+					err = fmt.Errorf("no answer within %v", within)
+				}
 				err = fmt.Errorf("no %s from %s: %w", missing, c.URL, err)
 			}
 			failures[i] = err
@@ -154,7 +161,7 @@ func (f *serversFlags) samples(ctx context.Context) (sealed [][]byte, err error)
 	}
 	size := min(impact.MaxSealed, maxSamples/(len(clients)-1))
 	q := adminclient.Request{Method: http.MethodGet, Path: "/v1/sample", Query: url.Values{"bytes": {strconv.Itoa(size)}}, MaxAnswer: 2 * int64(size)}
-	answers, failures := askAll(ctx, clients, "sample of requests", func(ctx context.Context, c *adminclient.Client, s *adminclient.Sample) error {
+	answers, failures := askAll(ctx, clients, sampleTime, "sample of requests", func(ctx context.Context, c *adminclient.Client, s *adminclient.Sample) error {
 		if c == clients[0] {
 			return nil // it replays, and has its own
 		}
