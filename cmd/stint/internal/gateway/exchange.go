@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/http1client"
 	"github.com/stintdev/stint/resilience/adaptive"
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
@@ -60,8 +61,13 @@ func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 
 // Value implements [context.Context].
 func (x *exchange) Value(key any) any {
-	if key == (exchangeKey{}) {
+	switch key.(type) {
+	case exchangeKey:
 		return x
+	case http1client.RoomKey:
+		if x.memory != nil {
+			return &x.answer
+		}
 	}
 	return x.Context.Value(key)
 }

@@ -5,6 +5,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+
+	"github.com/stintdev/stint/cmd/stint/internal/http1client"
 )
 
 // memory is what an exchange needs while it is forwarded, in one piece: pieces of their own
@@ -13,9 +15,10 @@ import (
 // read a request, and write it, when it has returned the response.
 type memory struct {
 	proxied httputil.ProxyRequest
-	out     request     // without hop-by-hop fields
-	sent    request     // to the first upstream
-	header  http.Header // of out, unless that is large
+	out     request          // without hop-by-hop fields
+	sent    request          // to the first upstream
+	header  http.Header      // of out, unless that is large
+	answer  http1client.Room // of the first upstream
 	values  [8]string
 	count   int  // of values
 	kept    bool // a transport may use the memory after its response
@@ -50,7 +53,9 @@ func (x *exchange) release() {
 		return
 	}
 	clear(m.header)
-	*m = memory{header: m.header}
+	m.answer.Release()
+	m.proxied, m.out, m.sent = httputil.ProxyRequest{}, request{}, request{}
+	m.values, m.count = [8]string{}, 0
 	memories.Put(m)
 }
 

@@ -293,24 +293,27 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzNextPlainResponse checks that what a connection keeps of a response does not change how
-// the next one is read, and that a response does not refer to the buffer it was read from.
+// FuzzNextPlainResponse checks that what a connection and a room keep of a response does not
+// change how the next one is read, and that a response does not refer to the buffer it was
+// read from.
 func FuzzNextPlainResponse(f *testing.F) {
 	for _, response := range responses {
 		f.Add("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nDate: x\r\n\r\nok", response)
 		f.Add(response, strings.Replace(response, "200", "201", 1))
 	}
-	r := &http.Request{Method: http.MethodGet}
+	alone := &http.Request{Method: http.MethodGet}
 	f.Fuzz(func(t *testing.T, before, text string) {
-		from, known := bufio.NewReader(nil), &heads{}
-		read := func(known *heads, text string) *received {
+		from, known, room := bufio.NewReader(nil), &heads{}, &Room{}
+		inRoom := alone.WithContext(context.WithValue(context.Background(), RoomKey{}, room))
+		read := func(known *heads, r *http.Request, text string) *received {
 			from.Reset(strings.NewReader(text))
 			_, _ = from.Peek(1)
 			return plainResponse(from, known, r)
 		}
-		want := describe(read(&heads{}, text))
-		read(known, before)
-		res := read(known, text)
+		want := describe(read(&heads{}, alone, text))
+		read(known, inRoom, before)
+		room.Release()
+		res := read(known, inRoom, text)
 		from.Reset(strings.NewReader(strings.Repeat("x", from.Size())))
 		_, _ = from.Peek(1)
 		if got := describe(res); got != want {

@@ -37,7 +37,7 @@ func plainResponse(from *bufio.Reader, known *heads, r *http.Request) *received 
 	if found != http1line.Plain {
 		return nil
 	}
-	res := &received{}
+	res := roomOf(r).take()
 	if !res.setStatus(known, line) || !res.parseFields(known, fields) || res.ContentLength < 0 {
 		return nil
 	}
@@ -54,9 +54,8 @@ func plainResponse(from *bufio.Reader, known *heads, r *http.Request) *received 
 type received struct {
 	http.Response
 
-	body   body
-	sized  sizedBody
-	values [8]string // of most headers
+	body  body
+	sized sizedBody
 }
 
 // heads has what the responses on a connection repeat.
@@ -76,7 +75,7 @@ func (res *received) setStatus(known *heads, line string) bool {
 		}
 		known.line, known.code = strings.Clone(line), code
 	}
-	res.Response = http.Response{Status: known.line[len(version):], StatusCode: known.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
+	res.Response = http.Response{Header: res.Header, Status: known.line[len(version):], StatusCode: known.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}
 	return true
 }
 
@@ -98,9 +97,8 @@ func parseStatus(status string) (code int, ok bool) {
 // parseFields reads all fields into the header of a response. It reports whether they are
 // plain.
 func (res *received) parseFields(known *heads, text string) bool {
-	res.Header = http.Header{}
 	known.fields.Begin()
-	values := res.values[:0]
+	values := make([]string, 0, 8) // of most headers
 	for {
 		line, rest, found := http1line.Next(text)
 		if found != http1line.Plain || line == "" {
