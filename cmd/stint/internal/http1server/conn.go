@@ -40,6 +40,7 @@ type conn struct {
 	late   time.Time   // when the next head is late; zero: it has not begun, or may take any time
 	head   head        // of the request
 	header http.Header // of the response
+	names  []string    // sorted, of the header of the response before; nil: not kept
 }
 
 func (s *Server) newConn(base context.Context, raw net.Conn, ended <-chan struct{}) *conn {

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -241,6 +244,38 @@ func TestResponsesEqualThoseOfNetHTTP(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a connection keeps of a response does not change the next one, which has other fields.
+func TestFieldsOfResponsesAreIndependent(t *testing.T) {
+	fields := []string{"A", "B", "X-C", "X-D", "Etag", "Content-Length", "Connection", "Trailer:E", "bad name"}
+	turn := map[string]*rand.Rand{}
+	seed := rand.Uint64()
+	var mu sync.Mutex
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		random := turn[r.Host]
+		for range 1 + random.IntN(3) {
+			name := fields[random.IntN(len(fields))]
+			w.Header()[name] = []string{"5", "x"}[:1+random.IntN(2)]
+		}
+		if values := w.Header()["Content-Length"]; len(values) > 1 {
+			w.Header()["Content-Length"] = values[:1]
+		}
+		if random.IntN(4) == 0 {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		fmt.Fprint(w, "hello")
+	})
+	for round := range uint64(20) {
+		turn["example.com"] = rand.New(rand.NewPCG(seed, round))
+		want := converse(t, p.model, slices.Repeat([]string{get}, 20))
+		turn["example.com"] = rand.New(rand.NewPCG(seed, round))
+		if got := converse(t, p.plain, slices.Repeat([]string{get}, 20)); got != want {
+			t.Fatalf("seed %d, round %d: the responses are\n%q, want\n%q", seed, round, got, want)
+		}
 	}
 }
 

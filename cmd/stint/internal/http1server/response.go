@@ -119,7 +119,7 @@ func (w *response) WriteHeader(status int) {
 // inform writes an informational response.
 func (w *response) inform(status int) {
 	head := w.appendFields(appendStatus(nil, status), func(name string) bool {
-		return name != "Content-Length" && name != "Transfer-Encoding"
+		return name != "Content-Length" && name != "Transfer-Encoding" && !isTrailer(name)
 	})
 	_, _ = w.out.Write(append(head, "\r\n"...)) // w.err keeps the error
 	_ = w.out.Flush()

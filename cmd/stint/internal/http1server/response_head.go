@@ -72,12 +72,15 @@ func (w *response) keeps(name string) bool {
 	case "Transfer-Encoding":
 		return false
 	}
-	if strings.HasPrefix(name, http.TrailerPrefix) {
+	if isTrailer(name) {
 		w.hasTrailers = true
 		return false
 	}
 	return true
 }
+
+// isTrailer reports whether a handler sends a field as a trailer without announcing it.
+func isTrailer(name string) bool { return strings.HasPrefix(name, http.TrailerPrefix) }
 
 // appendStatus appends the status line: RFC 9112, section 4.
 func appendStatus(b []byte, status int) []byte {
@@ -91,25 +94,51 @@ func appendStatus(b []byte, status int) []byte {
 }
 
 // appendFields appends the fields of the handler that keep accepts, sorted by their names.
+// keep refuses trailers. Most responses on a connection have the fields of the one before, whose sorted names the
+// connection has.
 func (w *response) appendFields(b []byte, keep func(name string) bool) []byte {
-	var room [http1line.MaxKeptFields]string // enough for most responses, on the stack
-	names := room[:0]
-	for name := range w.conn.header {
-		if keep(name) && httpguts.ValidHeaderFieldName(name) {
+	c := w.conn
+	if len(c.names) == len(c.header) {
+		if all, ok := w.appendNamed(b, c.names, keep); ok {
+			return all
+		}
+	}
+	names, size := make([]string, 0, http1line.MaxKeptFields), 0 // enough for most responses
+	for name := range c.header {
+		if httpguts.ValidHeaderFieldName(name) || isTrailer(name) {
 			names = append(names, name)
+			size += len(name)
 		}
 	}
 	slices.Sort(names)
+	if c.names = names; len(names) > http1line.MaxKeptFields || size > maxKeptNames {
+		c.names = nil
+	}
+	b, _ = w.appendNamed(b, names, keep)
+	return b
+}
+
+// maxKeptNames bounds the bytes of the names that an idle connection keeps.
+const maxKeptNames = 1 << 10
+
+// appendNamed appends the fields with the given names, unless the header lacks one of them.
+func (w *response) appendNamed(b []byte, names []string, keep func(name string) bool) (_ []byte, ok bool) {
 	for _, name := range names {
-		written := name
-		if w.spelling != nil {
-			written = w.spelling(name)
+		values, present := w.conn.header[name]
+		switch {
+		case !present:
+			return nil, false
+		case !keep(name):
+			continue
 		}
-		for _, value := range w.conn.header[name] {
-			b = appendField(b, written, value)
+		if w.spelling != nil {
+			name = w.spelling(name)
+		}
+		for _, value := range values {
+			b = appendField(b, name, value)
 		}
 	}
-	return b
+	return b, true
 }
 
 // lineEnds replaces the ends of lines, by which a value would become several fields.

@@ -294,3 +294,26 @@ func TestIdleConnectionsKeepNoLargeHeader(t *testing.T) {
 		}
 	}
 }
+
+// A connection keeps the names of usual fields, and no others.
+func TestConnectionsKeepFewNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields, length int
+		kept           bool
+	}{
+		"usual": {10, 20, true},
+		"many":  {http1line.MaxKeptFields + 1, 5, false},
+		"long":  {2, maxKeptNames, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &response{conn: &conn{header: http.Header{}}}
+			for i := range c.fields {
+				w.conn.header[fmt.Sprintf("%0*d", c.length, i)] = []string{"x"}
+			}
+			w.appendFields(nil, w.keeps)
+			if kept := w.conn.names != nil; kept != c.kept {
+				t.Errorf("the names are kept: %v", kept)
+			}
+		})
+	}
+}
