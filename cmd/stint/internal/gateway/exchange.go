@@ -166,6 +166,9 @@ func (x *exchange) restore(upstream http.Header) {
 // isRateLimit accepts names as net/http spells them, such as Ratelimit.
 func isRateLimit(name string) bool {
 	const family = "ratelimit"
+	if name == "" || name[0]|' ' != 'r' && name[0]|' ' != 'x' {
+		return false // most names, without the cost of folding
+	}
 	if hasPrefixFold(name, "x-") {
 		name = name[len("x-"):]
 	}
