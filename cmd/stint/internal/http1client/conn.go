@@ -29,7 +29,7 @@ type conn struct {
 	sent   int    // bytes of the request so far
 	reused bool
 	since  time.Time // idle since
-	check  liveness
+	check  *liveness
 	close  func() // closes the raw connection
 
 	request *http.Request // in progress
@@ -50,7 +50,8 @@ type conn struct {
 const patience = 25 * time.Millisecond
 
 func newConn(raw net.Conn, host string, writes *burst.Writes) *conn {
-	c := &conn{raw: raw, host: host, check: newLiveness(raw), writes: writes}
+	c := &conn{raw: raw, host: host, writes: writes}
+	c.check = newLiveness(raw, c.write)
 	c.close = func() { _ = raw.Close() } // nothing can be done about its error
 	c.reader = bufio.NewReader(c)
 	return c
@@ -67,10 +68,10 @@ func (c *conn) begin(r *http.Request, within time.Duration) {
 	}
 }
 
-// alive reports whether the server has neither closed the idle connection nor sent
-// anything. Bytes that belong to no request would be read as the next response, perhaps
-// that of another client.
-func (c *conn) alive() bool { return c.reader.Buffered() == 0 && c.check.silent() }
+// writeIfAlive writes the request, unless the server has closed the idle connection or sent
+// something, and reports whether it did. Bytes that belong to no request would be read as the
+// next response, perhaps that of another client.
+func (c *conn) writeIfAlive() bool { return c.reader.Buffered() == 0 && c.check.beginIfSilent() }
 
 // watch closes the connection when the context of the request ends, and gives reads the
 // deadline of the request.

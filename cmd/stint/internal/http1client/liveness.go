@@ -7,31 +7,46 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/peek"
 )
 
-// liveness checks a connection without waiting and without consuming what has arrived.
+// liveness checks an idle connection without waiting and without consuming what has arrived,
+// and then waits for the response.
+//
+// An ordinary read asks the system for bytes first, and waits only if there are none. Right
+// after a request there never are, so that call is for nothing. A raw read waits for what
+// arrives after its beginning: it looks at the socket, has the request written, and waits.
 type liveness struct {
-	raw   syscall.RawConn
-	peek  func(socket uintptr) bool
-	found *bool
+	raw    syscall.RawConn // nil: the connection cannot be checked
+	step   func(socket uintptr) (done bool)
+	begin  func() // writes the request
+	silent bool   // the request was written
 }
 
-func newLiveness(c net.Conn) liveness {
-	s, ok := c.(syscall.Conn)
-	if !ok {
-		return liveness{}
+func newLiveness(c net.Conn, begin func()) *liveness {
+	l := &liveness{begin: begin}
+	l.step = l.look
+	if s, ok := c.(syscall.Conn); ok {
+		l.raw, _ = s.SyscallConn() // nil if the connection is closed
 	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return liveness{}
-	}
-	silent := new(bool)
-	return liveness{raw, func(socket uintptr) bool {
-		*silent = peek.At(socket) == peek.Silent
+	return l
+}
+
+// look is called once, and again when something may have arrived.
+func (l *liveness) look(socket uintptr) (done bool) {
+	if l.silent || peek.At(socket) != peek.Silent {
 		return true
-	}, silent}
+	}
+	l.silent = true
+	l.begin()
+	return false
 }
 
-// silent reports whether the peer has sent nothing and has not closed the connection. It
-// is false for a connection that cannot be checked, which is then used once.
-func (l *liveness) silent() bool {
-	return l.raw != nil && l.raw.Read(l.peek) == nil && *l.found
+// beginIfSilent calls begin if the peer has sent nothing and has not closed the connection,
+// and reports whether it did. It then returns when a read returns without waiting, or with an
+// error. A connection that cannot be checked is used once.
+func (l *liveness) beginIfSilent() bool {
+	if l.raw == nil {
+		return false
+	}
+	l.silent = false
+	_ = l.raw.Read(l.step) // the next read has the same error
+	return l.silent
 }

@@ -77,8 +77,8 @@ func isPlainTarget(target string) bool {
 
 // write sends the request. An error is not returned: the server may have answered and
 // closed the connection before it read the whole request, and if not, reading fails too.
-func (c *conn) write(r *http.Request) {
-	c.output = appendRequest(c.output[:0], r)
+func (c *conn) write() {
+	c.output = appendRequest(c.output[:0], c.request)
 	for rest := c.output; len(rest) > 0; {
 		n, err := c.writePart(rest[:min(len(rest), partSize)])
 		if err != nil {

@@ -75,11 +75,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Context().Err() != nil {
 			return nil, context.Cause(r.Context())
 		}
-		c, err := t.connection(r, again)
+		c, err := t.send(r, again)
 		if err != nil {
 			return nil, &DialError{err}
 		}
-		res, err := t.send(c, r)
+		res, err := t.answer(c, r)
 		switch {
 		case err == nil:
 			return res, nil
@@ -91,9 +91,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// connection returns an idle connection that still lives, unless a fresh one is asked for,
-// or a new one.
-func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
+// send writes the request to an idle connection that still lives, unless a fresh one is asked
+// for, or to a new one. It returns the connection.
+func (t *Transport) send(r *http.Request, fresh bool) (*conn, error) {
 	host := r.URL.Host
 	for !fresh {
 		c := t.idle.get(host)
@@ -101,7 +101,7 @@ func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
 			break
 		}
 		c.begin(r, t.options.ResponseHeaderTimeout)
-		if c.alive() {
+		if c.writeIfAlive() {
 			c.reused = true
 			return c, nil
 		}
@@ -117,6 +117,7 @@ func (t *Transport) connection(r *http.Request, fresh bool) (*conn, error) {
 	}
 	c := newConn(raw, host, t.writes)
 	c.begin(r, t.options.ResponseHeaderTimeout)
+	c.write()
 	return c, nil
 }
 
@@ -129,10 +130,8 @@ func (e *noResponseError) Error() string {
 }
 func (e *noResponseError) Unwrap() error { return e.cause }
 
-// send sends the request and reads the header of its response. An error closes the
-// connection.
-func (t *Transport) send(c *conn, r *http.Request) (*http.Response, error) {
-	c.write(r)
+// answer reads the header of the response. An error closes the connection.
+func (t *Transport) answer(c *conn, r *http.Request) (*http.Response, error) {
 	res, b, err := t.receive(c, r)
 	if err != nil {
 		c.unwatch()
