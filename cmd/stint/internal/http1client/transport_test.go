@@ -479,3 +479,54 @@ func TestBodiesAreClosedWhileTheyAreRead(t *testing.T) {
 	}
 	clients.Wait()
 }
+
+// What ends a request also ends it on a connection that was idle, whose response is awaited in
+// another way.
+func TestRequestsOnUsedConnectionsEnd(t *testing.T) {
+	large := strings.Repeat("x", 64<<20)
+	for name, c := range map[string]struct {
+		field  string // of the second request
+		within time.Duration
+		want   func(error) bool
+	}{
+		"context ends":                           {"", time.Minute, isCanceled},
+		"context ends, the server does not read": {large, time.Minute, isCanceled},
+		"timeout":                                {"", 4 * patience, isTimeout},
+		"timeout before the patience ends":       {"", patience / 2, isTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan struct{})
+			url, connections := script(t, func(_ int64, s net.Conn, next func() bool) {
+				next()
+				_, _ = io.WriteString(s, okResponse)
+				if c.field == "" {
+					next()
+				} else {
+					_, _ = s.Read(make([]byte, 1)) // the request has begun
+				}
+				if c.within == time.Minute {
+					cancel()
+				}
+				<-ended
+			})
+			tr := newDialing(t)
+			mustGet(t, tr, url)
+			tr.options.ResponseHeaderTimeout = c.within
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.field != "" {
+				r.Header.Set("Large", c.field)
+			}
+			_, err = tr.RoundTrip(r)
+			if close(ended); !c.want(err) || connections.Load() != 1 {
+				t.Errorf("%v, after %d connections", err, connections.Load())
+			}
+		})
+	}
+}
+
+func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
