@@ -102,13 +102,14 @@ func TestHeadsArriveInParts(t *testing.T) {
 				t.Errorf("the answer is %q", got)
 			}
 		}
-		s.mu.Lock()
-		if plain := len(s.conns) == 1; plain != (parts <= maxParts) {
-			t.Errorf("in %d parts: plain is %v", parts, plain)
+		plain := 0
+		if parts <= maxParts {
+			plain = 1
 		}
-		s.mu.Unlock()
+		p := &pair{server: s}
+		p.await(t, plain)
 		_ = c.Close()
-		(&pair{server: s}).await(t, 0)
+		p.await(t, 0)
 	}
 }
 
