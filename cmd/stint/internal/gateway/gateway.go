@@ -103,7 +103,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem.write(w, x.id)
 		return
 	}
-	r = r.WithContext(x)
+	x.in = *r.WithContext(x)
+	r = &x.in
 	x.watch(r)
 	x.route.group.handler.ServeHTTP(w, r)
 }

@@ -14,6 +14,7 @@ import (
 // whose requests all went through http1client, which keeps nothing. http.Transport may still
 // read a request, and write it, when it has returned the response.
 type memory struct {
+	in      http.Request // of the client, with the exchange as its context
 	proxied httputil.ProxyRequest
 	out     request          // without hop-by-hop fields
 	sent    request          // to the first upstream
@@ -54,7 +55,7 @@ func (x *exchange) release() {
 	}
 	clear(m.header)
 	m.answer.Release()
-	m.proxied, m.out, m.sent = httputil.ProxyRequest{}, request{}, request{}
+	m.in, m.proxied, m.out, m.sent = http.Request{}, httputil.ProxyRequest{}, request{}, request{}
 	m.values, m.count = [8]string{}, 0
 	memories.Put(m)
 }

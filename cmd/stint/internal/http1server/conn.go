@@ -31,6 +31,7 @@ type conn struct {
 	ctx      context.Context //nolint:containedctx // that of the connection, from which those of requests derive
 	cancel   context.CancelFunc
 	template *http.Request   // what all requests of the connection have in common
+	request  http.Request    // that is served; empty between two requests
 	ended    <-chan struct{} // closed when the http.Server takes no more connections
 	began    time.Time
 

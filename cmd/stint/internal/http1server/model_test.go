@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -285,6 +286,73 @@ func echoRequest(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	fmt.Fprintf(w, "%q %q %#v %q %q %d %q %v %v %q %q %q %v %v", r.Method, r.RequestURI, *r.URL, r.Host, r.Proto, r.ContentLength, r.TransferEncoding,
 		r.Close, r.Header, r.Trailer, host, body, err, r.TLS)
+}
+
+// What a handler changes in a request does not change the next one on the connection.
+func TestRequestsAreIndependent(t *testing.T) {
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%q %v ", r.Pattern, r.Context().Err())
+		echoRequest(w, r)
+		r.Method, r.RequestURI, r.Proto, r.Host, r.RemoteAddr, r.Pattern = "changed", "changed", "changed", "changed", "changed", "changed"
+		r.Body, r.ContentLength, r.TransferEncoding, r.Close = nil, 1, []string{"changed"}, true
+		r.URL.Path, r.URL.RawQuery = "changed", "changed"
+		r.Header.Set("Changed", "changed")
+		r.Trailer = http.Header{"Changed": {"changed"}}
+		r.SetPathValue("name", "changed")
+	})
+	all := []string{get, requests["fields"], get, requests["get"]}
+	if got, want := converse(t, p.plain, all), converse(t, p.model, all); got != want {
+		t.Errorf("the responses are\n%q, want\n%q", got, want)
+	}
+}
+
+// The context of a request stays that of this request, whatever the connection serves next.
+func TestContextsMayBeKept(t *testing.T) {
+	var kept []context.Context
+	p := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		for i, ctx := range kept {
+			if !errors.Is(ctx.Err(), context.Canceled) || !isDone(ctx) || isDone(r.Context()) {
+				t.Errorf("context %d: %v", i, ctx.Err())
+			}
+		}
+		kept = append(kept, r.Context())
+	})
+	converse(t, p.plain, slices.Repeat([]string{get}, 4))
+	if len(kept) != 4 {
+		t.Errorf("%d requests", len(kept))
+	}
+}
+
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// An idle connection keeps nothing of its last request.
+func TestIdleConnectionsKeepNoRequest(t *testing.T) {
+	p := serve(t, func(_ http.ResponseWriter, r *http.Request) { r.Body = io.NopCloser(strings.NewReader("large")) })
+	c := dial(t, p.plain)
+	send(t, c, get)
+	readResponse(t, bufio.NewReader(c))
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	late := time.After(patience)
+	for c := range p.server.conns {
+		for c.state.Load() != int32(http.StateIdle) {
+			select {
+			case <-late:
+				t.Fatal("the connection is not idle")
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if !reflect.DeepEqual(c.request, http.Request{}) {
+			t.Errorf("%+v", c.request)
+		}
+	}
 }
 
 // requests are plain and all kinds of others.

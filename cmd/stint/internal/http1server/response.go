@@ -63,7 +63,8 @@ var pool = sync.Pool{New: func() any {
 func newResponse(c *conn) *response {
 	b, _ := pool.Get().(*buffers)
 	w := &response{buffers: b, conn: c, context: requestContext{Context: c.ctx}, length: -1}
-	w.request = c.template.WithContext(&w.context)
+	c.request = *c.template.WithContext(&w.context) // which needs no memory, as nothing keeps the copy
+	w.request = &c.request
 	c.head.fill(w.request)
 	b.body.Reset((*bodyWriter)(w))
 	b.out.Reset((*connWriter)(w))
@@ -82,6 +83,7 @@ func (w *response) release() {
 	}
 	clear(c.header)
 	c.head.release()
+	c.request = http.Request{}
 	w.buffers = nil
 	b.body.Reset(nil)
 	b.out.Reset(nil)

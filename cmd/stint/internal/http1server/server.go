@@ -18,8 +18,8 @@
 // It promises what net/http does for the same handler: the same [http.Request], the same
 // bytes of the response, the same timeouts, hooks and shutdown. Differences:
 //
-//   - A handler must not use the URL and the header of the request, or the header of the
-//     response, after it has returned. It may keep the values of fields, and their lists.
+//   - A handler must not use the request, or the header of the response, after it has
+//     returned. It may keep the context of the request, the values of fields, and their lists.
 //   - A Transfer-Encoding or an invalid Content-Length in the header of the response is
 //     ignored.
 //   - The server watches for clients that leave only if connections have the methods of
