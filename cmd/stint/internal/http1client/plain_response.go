@@ -56,6 +56,7 @@ type received struct {
 
 	body  body
 	sized sizedBody
+	many  bool // more fields than http1line.MaxKeptFields have been in the header
 }
 
 // heads has what the responses on a connection repeat.
@@ -105,6 +106,7 @@ func (res *received) parseFields(known *heads, text string) bool {
 			return found == http1line.Plain
 		}
 		f, ok := known.fields.Read(line, isPlainField)
+		res.many = known.fields.Many()
 		if !ok || !res.readField(f.Name, f.Value) {
 			return false
 		}

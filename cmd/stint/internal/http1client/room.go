@@ -42,14 +42,14 @@ func (m *Room) take() *received {
 	return &m.response
 }
 
-// Release ends the use of the response. It does not keep the memory of a large header: a map
-// never shrinks, so it would slow the following responses down.
+// Release ends the use of the response. It does not keep the memory of a header that was or is
+// large: a map never shrinks, so it would slow the following responses down.
 func (m *Room) Release() {
 	if !m.taken {
 		return
 	}
 	h := m.header
-	if len(h) > http1line.MaxKeptFields {
+	if m.response.many || len(h) > http1line.MaxKeptFields {
 		h = nil
 	}
 	clear(h)

@@ -94,6 +94,22 @@ func TestRoomHasOneResponse(t *testing.T) {
 	}
 }
 
+// A response whose owner removes most of its fields leaves no large map to the next one.
+func TestRoomKeepsNoLargeMap(t *testing.T) {
+	var b strings.Builder
+	for i := range http1line.MaxKeptFields {
+		fmt.Fprintf(&b, "X-%d: x\r\n", i)
+	}
+	url, tr, m := answers(t, "HTTP/1.1 200 OK\r\n"+b.String()+"Content-Length: 1\r\n\r\nx"), newDialing(t), &Room{}
+	first, _ := roundTrip(t, tr, url, m)
+	before := first.Header
+	clear(before)
+	m.Release()
+	if second, _ := roundTrip(t, tr, url, m); sameMap(second.Header, before) {
+		t.Error("the header is used again")
+	}
+}
+
 func sameMap(a, b http.Header) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

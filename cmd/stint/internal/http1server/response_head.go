@@ -94,8 +94,8 @@ func appendStatus(b []byte, status int) []byte {
 }
 
 // appendFields appends the fields of the handler that keep accepts, sorted by their names.
-// keep refuses trailers. Most responses on a connection have the fields of the one before, whose sorted names the
-// connection has.
+// keep refuses trailers. Most responses on a connection have the fields of the one before,
+// whose sorted names the connection has.
 func (w *response) appendFields(b []byte, keep func(name string) bool) []byte {
 	c := w.conn
 	if len(c.names) == len(c.header) {
@@ -103,23 +103,41 @@ func (w *response) appendFields(b []byte, keep func(name string) bool) []byte {
 			return all
 		}
 	}
-	names, size := make([]string, 0, http1line.MaxKeptFields), 0 // enough for most responses
+	var room [http1line.MaxKeptFields]string // enough for most responses, on the stack
+	names := room[:0]
 	for name := range c.header {
 		if httpguts.ValidHeaderFieldName(name) || isTrailer(name) {
 			names = append(names, name)
-			size += len(name)
 		}
 	}
 	slices.Sort(names)
-	if c.names = names; len(names) > http1line.MaxKeptFields || size > maxKeptNames {
-		c.names = nil
-	}
 	b, _ = w.appendNamed(b, names, keep)
+	c.keepNames(names)
 	return b
 }
 
 // maxKeptNames bounds the bytes of the names that an idle connection keeps.
 const maxKeptNames = 1 << 10
+
+// keepNames keeps a copy of the names for the next response. A name itself may be a part of a
+// whole line of an upstream's response, which would be kept with it.
+func (c *conn) keepNames(names []string) {
+	c.names = nil
+	size := 0
+	for _, name := range names {
+		size += len(name)
+	}
+	if len(names) > http1line.MaxKeptFields || size > maxKeptNames {
+		return
+	}
+	var all strings.Builder
+	all.Grow(size)
+	c.names = make([]string, len(names))
+	for i, name := range names {
+		all.WriteString(name)
+		c.names[i] = all.String()[all.Len()-len(name):]
+	}
+}
 
 // appendNamed appends the fields with the given names, unless the header lacks one of them.
 func (w *response) appendNamed(b []byte, names []string, keep func(name string) bool) (_ []byte, ok bool) {

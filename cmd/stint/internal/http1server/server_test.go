@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stintdev/stint/cmd/stint/internal/http1line"
 )
@@ -302,6 +303,7 @@ func TestConnectionsKeepFewNames(t *testing.T) {
 		fields, length int
 		kept           bool
 	}{
+		"one":   {1, 20, true},
 		"usual": {10, 20, true},
 		"many":  {http1line.MaxKeptFields + 1, 5, false},
 		"long":  {2, maxKeptNames, false},
@@ -314,6 +316,13 @@ func TestConnectionsKeepFewNames(t *testing.T) {
 			w.appendFields(nil, w.keeps)
 			if kept := w.conn.names != nil; kept != c.kept {
 				t.Errorf("the names are kept: %v", kept)
+			}
+			for _, name := range w.conn.names { // an upstream's name is a part of its line, which may be long
+				for own := range w.conn.header {
+					if name == own && unsafe.StringData(name) == unsafe.StringData(own) {
+						t.Errorf("%s is not a copy", name)
+					}
+				}
 			}
 		})
 	}
