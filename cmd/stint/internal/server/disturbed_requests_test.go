@@ -45,6 +45,10 @@ func disturbed(w http.ResponseWriter, r *http.Request) {
 	case "chunks":
 		fmt.Fprint(w, "")
 		_ = http.NewResponseController(w).Flush()
+	case "many":
+		for i := range 40 {
+			w.Header().Set(fmt.Sprint("X-RateLimit-", i), id)
+		}
 	case "trails":
 		w.Header().Set("Trailer", "X-Trailer")
 		defer w.Header().Set("X-Trailer", id)
@@ -71,7 +75,7 @@ func TestGatewayKeepsDisturbedRequestsApart(t *testing.T) {
 	}
 }
 
-var ways = []string{"", "", "informs", "fails", "breaks", "resets", "late", "chunks", "trails"}
+var ways = []string{"", "", "informs", "fails", "breaks", "resets", "late", "chunks", "trails", "many"}
 
 // disturb sends requests over connections of its own, and leaves some of them.
 func disturb(t *testing.T, address string, client int) {
@@ -105,6 +109,9 @@ func disturb(t *testing.T, address string, client int) {
 		fmt.Fprintf(&b, "X-Request-Id: id-%s\r\nCookie: c=%s\r\nX-API-Key: %d\r\n", id, id, client)
 		if rand.IntN(6) == 0 {
 			fmt.Fprintf(&b, "X-Deadline-Ms: %d\r\n", 1+rand.IntN(80))
+		}
+		if rand.IntN(20) == 0 { // the gateway drops it, and forwards the request by the reverse proxy of net/http
+			fmt.Fprint(&b, "Connection: Upgrade\r\nUpgrade: h2c\r\n")
 		}
 		_, _ = io.WriteString(c, b.String()+"\r\n")
 		if rand.IntN(12) == 0 { // the client leaves
