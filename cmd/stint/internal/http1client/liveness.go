@@ -13,10 +13,14 @@ import (
 // An ordinary read asks the system for bytes first, and waits only if there are none. Right
 // after a request there never are, so that call is for nothing. A raw read waits for what
 // arrives after its beginning: it looks at the socket, has the request written, and waits.
+//
+// Closing a connection waits for the reads that have begun. Another goroutine may close it
+// meanwhile, which ends the write and the wait. But the writer itself must not: it would wait
+// for its own end.
 type liveness struct {
 	raw    syscall.RawConn // nil: the connection cannot be checked
 	step   func(socket uintptr) (done bool)
-	begin  func() // writes the request
+	begin  func() // writes the request; must not close the connection
 	silent bool   // the request was written
 }
 
