@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"time"
 
@@ -90,12 +91,12 @@ func (s *Sample) Join(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now().UnixMicro()
-	if len(s.events) > 0 {
+	if s.events.count > 0 {
 		s.began = now
 	}
 	s.secrets.Store(newSecrets([]byte(secret)))
 	s.mask.Store(0)
-	s.after, s.seen, s.events, s.next, s.room = 0, tally{}, nil, 0, burst
+	s.after, s.seen, s.events, s.room = 0, tally{}, blocks{}, burst
 	s.last, s.roomy = now, now
 }
 
@@ -263,10 +264,21 @@ func (b *batch) filter(keep func(*event) bool) {
 	b.events = slices.DeleteFunc(b.events, func(e event) bool { return e.hash&b.mask != 0 || !keep(&e) })
 }
 
+// hashes returns the hashes of the events.
+func (b *batch) hashes() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for i := range b.events {
+			if !yield(b.events[i].hash) {
+				return
+			}
+		}
+	}
+}
+
 // halve keeps about half of the events: those of half of the callers or, if a few callers make most
 // of the requests, those of the newer half of the time.
 func (b *batch) halve() {
-	if few(b.events, b.mask) && len(b.events) > 1 {
+	if few(b.hashes(), b.mask) && len(b.events) > 1 {
 		times := make([]int64, len(b.events))
 		for i := range b.events {
 			times[i] = b.events[i].t

@@ -37,7 +37,7 @@ func TestAFloodOfFewCallersIsKept(t *testing.T) {
 func TestAPauseEnds(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 100000000/s}]")
 	name := "one"
-	for l.request(name); l.sample.events[len(l.sample.events)-1].hash&1 == 0; l.request(name) {
+	for l.request(name); l.newest().hash&1 == 0; l.request(name) {
 		name += "e" // find a name that a larger mask would drop at once
 	}
 	for range 2 * burst {

@@ -1,8 +1,8 @@
 package impact
 
 import (
+	"iter"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,23 +51,11 @@ type Sample struct {
 	mu     sync.Mutex
 	after  uint64  // guarded by mu; the mask after the current pause
 	seen   tally   // guarded by mu; the approximate number of requests
-	events []event // guarded by mu; a ring once it is full
-	next   int     // guarded by mu; the next position in the ring
+	events blocks  // guarded by mu; at most maxEvents
 	room   float64 // guarded by mu; the number of events that may be kept now
 	last   int64   // guarded by mu; when room was updated, in µs
 	roomy  int64   // guarded by mu; since when room has been full, in µs
 	began  int64   // guarded by mu; requests before it may be missing, in µs; 0: none
-}
-
-// event is one decided request.
-type event struct {
-	t       int64 // time of the event, in µs
-	cost    int64
-	hash    uint64
-	mask    uint64 // the mask when the event was kept
-	allowed bool
-	names   []string // shared by all events of one set
-	values  []string // an absent value is ""
 }
 
 // New returns an empty sample. now is its clock; nil means time.Now.
@@ -124,29 +112,20 @@ func callerOf(a rule.Attributes, o *rule.Outcome) string {
 // keep stores a copy of a request, because the caller may reuse its memory.
 func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, k *secrets, o *rule.Outcome) {
 	names = names[:min(len(names), maxNames)]
-	now := s.now().UnixMicro()
-	e := event{t: decided(o, now), cost: cost, hash: hash, allowed: o.Allowed(), names: names, values: make([]string, len(names))}
-	size := 0
-	for i, name := range names {
-		if value, ok := a.Attribute(name); ok {
-			if size += len(value); size > maxBytes {
-				return
-			}
-			e.values[i] = strings.Clone(value)
-		}
+	var room [256]byte // enough for the values of most requests, on the stack
+	values, ok := appendValues(room[:0], names, a)
+	if !ok {
+		return
 	}
+	now := s.now().UnixMicro()
+	e := entry{t: decided(o, now), cost: cost, hash: hash, allowed: o.Allowed()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen.add(now, 1)
 	if e.mask = s.mask.Load(); hash&e.mask != 0 || k != s.secrets.Load() {
 		return // the mask has grown meanwhile, or the sample has joined others
 	}
-	if len(s.events) < maxEvents {
-		s.events = append(s.events, e)
-	} else {
-		s.events[s.next] = e
-		s.next = (s.next + 1) % maxEvents
-	}
+	s.events.add(names, values, e)
 	s.thinLocked(now)
 }
 
@@ -186,7 +165,7 @@ func (s *Sample) thinLocked(now int64) {
 			s.roomy = now
 			s.mask.Store(s.after)
 		}
-	case s.room < 0 && few(s.events, mask):
+	case s.room < 0 && few(s.events.hashes(), mask):
 		s.room, s.after = 0, mask
 		s.mask.Store(pause)
 	case s.room < 0:
@@ -200,12 +179,12 @@ func (s *Sample) thinLocked(now int64) {
 	}
 }
 
-// few reports whether one more mask bit would drop far more than half of the events. A few
-// callers then make most of the requests.
-func few(events []event, mask uint64) bool {
+// few reports whether one more mask bit would drop far more than half of the events with these
+// hashes. A few callers then make most of the requests.
+func few(hashes iter.Seq[uint64], mask uint64) bool {
 	kept, left := 0, 0
-	for i := range events {
-		if h := events[i].hash; h&mask == 0 {
+	for h := range hashes {
+		if h&mask == 0 {
 			kept++
 			if h&(mask<<1|1) == 0 {
 				left++
@@ -214,19 +193,6 @@ func few(events []event, mask uint64) bool {
 	}
 	return left < kept/4
 }
-
-// Attribute implements [rule.Attributes].
-func (e *event) Attribute(name string) (string, bool) {
-	for i := range e.names {
-		if e.names[i] == name {
-			return e.values[i], e.values[i] != ""
-		}
-	}
-	return "", false
-}
-
-// At implements [rule.Timed].
-func (e *event) At() int64 { return e.t }
 
 // recent returns the events in the window whose callers were kept throughout it, and the keys that
 // selected the callers.
@@ -242,19 +208,20 @@ func (s *Sample) recent() (b batch, k *secrets) {
 			b.mask = s.after
 		}
 	}
-	for i := range s.events {
-		if e := &s.events[i]; e.t >= since && e.t < until {
+	inWindow := func(e *entry) bool { return e.t >= since && e.t < until }
+	for e := range s.events.all() {
+		if inWindow(e) {
 			b.mask = max(b.mask, e.mask)
 		}
 	}
-	for i := range s.events {
-		if e := s.events[(s.next+i)%len(s.events)]; e.t >= since && e.t < until && e.hash&b.mask == 0 {
-			b.events = append(b.events, e)
+	for e, of := range s.events.all() {
+		if inWindow(e) && e.hash&b.mask == 0 {
+			b.events = append(b.events, of.event(e))
 		}
 	}
 	lost := []int64{s.began}
-	if len(s.events) == maxEvents {
-		lost = append(lost, s.events[s.next].t)
+	if s.events.count == maxEvents {
+		lost = append(lost, s.events.oldest().t)
 	}
 	for _, t := range lost {
 		if t < until { // the clock may have been set back

@@ -50,6 +50,13 @@ func (l *live) cost(key string, cost int64) {
 	l.sample.Add(l.set.Attributes(), a, cost, &o)
 }
 
+func (l *live) newest() (newest entry) {
+	for e := range l.sample.events.all() {
+		newest = *e
+	}
+	return newest
+}
+
 func (l *live) replay(rules string) *Result {
 	l.t.Helper()
 	r, err := l.sample.Replay(l.t.Context(), l.set, parsed(l.t, rules))
