@@ -22,30 +22,37 @@ const (
 	maxEntries     = 100 // entries of one descriptor
 )
 
-// ShouldRateLimit implements Envoy's rate limit service.
+// ShouldRateLimit implements Envoy's rate limit service. It is shorthand for [Service.Decide].
 func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+	response, _, err := s.Decide(ctx, request)
+	return response, err
+}
+
+// Decide answers a request from Envoy, and reports whether an enforced limit was decided
+// without the store. The response itself does not say so.
+func (s *Service) Decide(ctx context.Context, request *pb.RateLimitRequest) (response *pb.RateLimitResponse, degraded bool, err error) {
 	if err := check(request); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if e := s.options.Emergency(); e != nil {
-		if response := s.decideEmergency(ctx, e, request); response != nil {
-			return response, nil
+		if response, degraded = s.decideEmergency(ctx, e, request); response != nil {
+			return response, degraded, nil
 		}
 	}
 	domain := (*s.domains.Load())[request.GetDomain()]
 	p := s.borrow()
 	defer s.release(p)
 	if err := s.fill(p, domain, request); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := p.decide(ctx, s.options.Store); err != nil && !p.denyOverBudget(err) {
-		return nil, s.fail(ctx, err)
+		return nil, false, s.fail(ctx, err)
 	}
 	if p.asksEnvoy() {
 		p.countFailed()
-		return nil, status.Error(codes.Unavailable, "no decision could be made: the store fails")
+		return nil, false, status.Error(codes.Unavailable, "no decision could be made: the store fails")
 	}
-	return s.answer(ctx, p, request), nil
+	return s.answer(ctx, p, request), degraded || p.degraded(), nil
 }
 
 // answer returns the response to a plan that the store has decided.

@@ -59,11 +59,18 @@ func (s *Service) decided(ctx context.Context, p *plan, request *pb.RateLimitReq
 		first := request.GetDescriptors()[0]
 		d.Key, d.Cost = key(request.GetDomain(), first.GetEntries(), nil), hits(request, first)
 	}
-	for i := range p.matches {
-		m := &p.matches[i]
-		d.Degraded = d.Degraded || m.applies() && !m.limit.shadow && p.decisions[m.claim].Degraded
-	}
+	d.Degraded = p.degraded()
 	s.options.Decided(ctx, &d)
+}
+
+// degraded reports whether an enforced limit was decided without the store.
+func (p *plan) degraded() bool {
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && !m.limit.shadow && p.decisions[m.claim].Degraded {
+			return true
+		}
+	}
+	return false
 }
 
 // decidedByEmergency reports a request that an emergency denies.

@@ -17,28 +17,29 @@ import (
 )
 
 // decideEmergency decides a request by the limit of an emergency, and returns the response if
-// that denies. Otherwise it returns nil, and the limits of the domain decide.
+// that denies. Otherwise it returns nil, and the limits of the domain decide. It also reports
+// whether the limit of the emergency was decided without the store.
 //
 // The claim is a call of its own before theirs. In one group with them, a store that fails
 // would make the whole request an error, because they fail closed and leave that choice to
 // Envoy, which by default lets the request pass: the emergency must hold then too. The cost is
 // that a request which the domain's limits deny has used the emergency's limit as well.
-func (s *Service) decideEmergency(ctx context.Context, e *emergency.InForce, request *pb.RateLimitRequest) *pb.RateLimitResponse {
+func (s *Service) decideEmergency(ctx context.Context, e *emergency.InForce, request *pb.RateLimitRequest) (response *pb.RateLimitResponse, degraded bool) {
 	c := emergencyClaim(e, request)
 	if c.Cost < 0 { // a refund
-		return nil
+		return nil, false
 	}
 	d, err := s.options.Store.Take(ctx, c)
 	if err != nil {
 		s.options.Logger.Debug("emergency: no decision", "error", fmt.Sprint(err))
-		return nil
+		return nil, true
 	}
 	s.options.ObserveEmergency(&d)
 	if d.Allowed {
-		return nil
+		return nil, d.Degraded
 	}
 	s.decidedByEmergency(ctx, &c, &d)
-	return s.emergencyDenial(e, request, c.Limit, &d)
+	return s.emergencyDenial(e, request, c.Limit, &d), d.Degraded
 }
 
 // emergencyClaim returns the claim of a request: by the attribute of the emergency if a

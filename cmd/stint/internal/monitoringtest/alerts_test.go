@@ -55,6 +55,28 @@ func TestAlertsReachTheirReceiver(t *testing.T) {
 	}
 }
 
+// Requests of Envoy's rate limit service that a failure policy decides burn the error budget,
+// although each of them is admitted.
+func TestDegradedRequestsOfEnvoyReachTheReceiver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Prometheus")
+	}
+	t.Parallel()
+	receiver := startAlertmanager(t)
+	store := redistest.Server(t)
+	addr, limits := processtest.FreeAddr(t), t.TempDir()
+	write(t, filepath.Join(limits, "shop.yaml"), "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 1000, on_store_failure: open}}]\n")
+	admin := serve(t, "--http", addr, "--envoy-config", limits, "--store", "redis://"+store.Addr())
+	startPrometheus(t, receiver.alertmanager, map[string][]string{"stint": {admin}})
+	store.Kill()
+	repeat(t, func(n int) {
+		post("http://"+addr+"/json", fmt.Sprintf(`{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"u%d"}]}]}`, n%100))
+	})
+	if labels := receiver.await(t, "StintAvailabilityBurn"); labels["job"] != "stint" {
+		t.Errorf("the alert has %v", labels)
+	}
+}
+
 func otherThan(c *redistest.ClusterServers, not *redistest.Process) *redistest.Process {
 	for _, p := range c.Nodes {
 		if p != not {

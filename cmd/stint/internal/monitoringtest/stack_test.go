@@ -226,8 +226,11 @@ func (n *notified) await(t *testing.T, name string) map[string]string {
 
 // check asks a server to decide a request. An error does not matter: servers stop and start.
 func check(addr, key, path string) {
-	body := fmt.Sprintf(`{"attributes":{"api_key":%q,"path":%q}}`, key, path)
-	if resp, err := http.Post("http://"+addr+"/v1/check", "application/json", strings.NewReader(body)); err == nil {
+	post("http://"+addr+"/v1/check", fmt.Sprintf(`{"attributes":{"api_key":%q,"path":%q}}`, key, path))
+}
+
+func post(url, body string) {
+	if resp, err := http.Post(url, "application/json", strings.NewReader(body)); err == nil {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}

@@ -76,25 +76,25 @@ func (s *Server) envoyFollowing() <-chan struct{} {
 // request: see [w3ctrace.FromContext].
 func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
 	started := time.Now()
-	response, err := s.decideEnvoy(ctx, request)
+	response, degraded, err := s.decideEnvoy(ctx, request)
 	s.metrics.ObserveCheck(metrics.Envoy, time.Since(started), w3ctrace.FromContext(ctx).TraceID())
-	s.metrics.RequestEnded(metrics.Envoy, envoyEnding(response, err), 1)
+	s.metrics.RequestEnded(metrics.Envoy, envoyEnding(response, degraded, err), 1)
 	return response, err
 }
 
-func (s *Server) decideEnvoy(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
+func (s *Server) decideEnvoy(ctx context.Context, request *ratelimitpb.RateLimitRequest) (response *ratelimitpb.RateLimitResponse, degraded bool, err error) {
 	if s.envoy == nil {
-		return nil, status.Error(codes.FailedPrecondition, "no rate limit configuration loaded (start stint serve with --envoy-config DIR)")
+		return nil, false, status.Error(codes.FailedPrecondition, "no rate limit configuration loaded (start stint serve with --envoy-config DIR)")
 	}
-	return s.envoy.ShouldRateLimit(ctx, request)
+	return s.envoy.Decide(ctx, request)
 }
 
-// envoyEnding returns how a request from Envoy ended. Its response does not say whether the
-// store decided it: the decisions by limit do.
-func envoyEnding(response *ratelimitpb.RateLimitResponse, err error) decide.Ending {
+// envoyEnding returns how a request from Envoy ended. A request without a decision, which
+// Envoy's failure_mode_deny then decides, has failed.
+func envoyEnding(response *ratelimitpb.RateLimitResponse, degraded bool, err error) decide.Ending {
 	switch status.Code(err) {
 	case codes.OK:
-		return decide.EndingOf(response.GetOverallCode() != ratelimitpb.RateLimitResponse_OVER_LIMIT, false)
+		return decide.EndingOf(response.GetOverallCode() != ratelimitpb.RateLimitResponse_OVER_LIMIT, degraded)
 	case codes.InvalidArgument, codes.FailedPrecondition:
 		return decide.Invalid
 	default:

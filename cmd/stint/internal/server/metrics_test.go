@@ -51,6 +51,27 @@ func TestRequestsWithoutADecisionAreErrors(t *testing.T) {
 	}
 }
 
+// A request of Envoy's rate limit service counts by how it ended: a limit with a failure policy
+// is degraded, and one without makes the response an error.
+func TestDegradedRequestsOfEnvoyAreCounted(t *testing.T) {
+	config := Config{EnvoyConfig: t.TempDir()}
+	writeFile(t, config.EnvoyConfig+"/shop.yaml", `domain: shop
+descriptors:
+  - {key: open, rate_limit: {unit: minute, requests_per_unit: 3, on_store_failure: open}}
+  - {key: closed, rate_limit: {unit: minute, requests_per_unit: 3, on_store_failure: closed}}
+  - {key: local, rate_limit: {unit: minute, requests_per_unit: 1, on_store_failure: local}}
+  - {key: seen, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 3, on_store_failure: open}}
+  - {key: envoys, rate_limit: {unit: minute, requests_per_unit: 3}}
+`)
+	s := guarded(t, config)
+	for _, key := range []string{"open", "open", "closed", "local", "local", "seen", "other", "envoys"} {
+		s.post("http", "/json", `{"domain":"shop","descriptors":[{"entries":[{"key":"`+key+`","value":"v"}]}]}`)
+	}
+	for outcome, n := range map[string]string{"allow": "2", "deny": "0", "degraded_allow": "3", "degraded_deny": "2", "error": "1", "invalid": "0"} {
+		s.wantMetric(`stint_requests_total{outcome="`+outcome+`",surface="envoy"} `+n, true)
+	}
+}
+
 // A limit counts what it denied, and what it allowed with little left. The series of
 // overrides are one, and those of a limit that is gone end.
 func TestLimitsAreCounted(t *testing.T) {
