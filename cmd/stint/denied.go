@@ -54,7 +54,7 @@ hashes of several servers are the same if they have the same --key-hash-file.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.rule, "rule", "", "only denials by the rule of this `ID`; (take) for limits that callers bring, (envoy) for those of Envoy's configuration, - for deny lists")
-	flags.StringVar(&f.hash, "hash", "", "only denials of the key with this `HASH`, which the list shows")
+	flags.StringVar(&f.hash, "hash", "", "only denials of the key with this `HASH`, which the list and stint key top show")
 	flags.StringVar(&f.since, "since", "", "only denials since this `TIME` in RFC 3339, or within this duration, such as 10m")
 	flags.IntVar(&f.limit, "limit", 20, "show at most `N` denials, the newest")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show new denials as they come; --json then prints one object on each line")

@@ -38,7 +38,8 @@ func newTopCommand() *cobra.Command {
 		Short: "Show the keys that are denied or allowed most often",
 		Long: `Show the keys that were denied or allowed most often in the last minute or hour,
 the busiest first. A key has at least COUNT - ERROR and at most COUNT requests.
-Keys are shortened.
+Keys are shortened. HASH tells keys with the same beginning apart: stint denied --hash
+shows the denials of one.
 
 Each server counts its own requests. Give --server several addresses, separated
 by commas, to see the sum over these servers. This needs the role admin on each of
@@ -138,13 +139,9 @@ func askTop(ctx context.Context, c *adminclient.Client, q adminclient.Request, t
 }
 
 func printTop(out io.Writer, top *adminclient.Top) error {
-	t := newTable(out, "RULE", "KEY", "COUNT", "ERROR", "ID")
+	t := newTable(out, "RULE", "KEY", "COUNT", "ERROR", "HASH")
 	for _, item := range top.Items {
-		id := "-"
-		if item.ID != 0 {
-			id = strconv.FormatUint(item.ID, 10)
-		}
-		t.row(cell(item.Rule), cell(item.Key), item.Count, item.Error, id)
+		t.row(cell(item.Rule), cell(item.Key), item.Count, item.Error, cell(item.Hash))
 	}
 	if err := t.Flush(); err != nil {
 		return err

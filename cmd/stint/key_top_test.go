@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -44,6 +45,11 @@ func TestKeyTop(t *testing.T) {
 	got := lines(a.run(exitDone, []string{"RULE", "KEY", "COUNT", "ERROR", "any other key has at most 0"}, "key", "top").out)
 	if len(got) != 5 || !strings.HasPrefix(got[1], "orders sk_live… 4 0 ") {
 		t.Errorf("%q", got)
+	}
+	// The hash selects the denials of the key: 4 of orders, and not those of logins.
+	hash := got[1][strings.LastIndex(got[1], " ")+1:]
+	if denied := lines(a.run(exitDone, nil, "denied", "--hash", hash).out); len(denied) != 5 || !strings.Contains(denied[1], " orders ") {
+		t.Errorf("%q", denied)
 	}
 	if got = lines(a.run(exitDone, nil, "key", "top", "--by", "allowed", "--rule", "logins", "--window", "1h").out); len(got) != 3 || !strings.HasPrefix(got[1], "logins sk_live… 1 0 ") {
 		t.Errorf("%q", got)
@@ -108,7 +114,7 @@ func TestOnlyAnAdminMergesTopKeys(t *testing.T) {
 	a := administer(t, "--rules", rules, "--admin-tokens-file", tokens)
 	a.env = append(a.env, "STINT_TOKEN=v")
 	a.asks(3, "sk_live_one_1234567890", "/orders")
-	if got := lines(a.run(exitDone, nil, "key", "top").out); len(got) != 3 || got[1] != "orders sk_live… 1 0 -" {
+	if got := lines(a.run(exitDone, nil, "key", "top").out); len(got) != 3 || !regexp.MustCompile(`^orders sk_live… 1 0 [0-9a-f]{16}$`).MatchString(got[1]) {
 		t.Errorf("%q", got)
 	}
 	got := command(t, a.env, "key", "top", "--server", a.env[0][len("STINT_SERVER="):]+",http://127.0.0.1:1")

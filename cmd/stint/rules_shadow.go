@@ -17,7 +17,8 @@ func newShadowCommand() *cobra.Command {
 		Short: "Show which requests and keys rules in shadow mode would have denied",
 		Long: `Show what rules with "mode: shadow" would have denied in the last minute or hour: for
 each rule, and for each of its keys, the busiest first. A key has at least COUNT -
-ERROR and at most COUNT such requests. Keys are shortened.
+ERROR and at most COUNT such requests. Keys are shortened. HASH tells keys with the
+same beginning apart.
 
 Each server counts its own requests. Give --server several addresses, separated
 by commas, to see the sum over these servers. This needs the role admin on each of

@@ -18,8 +18,8 @@ const (
 )
 
 // top answers GET /v1/top?by=denied&rule=orders&window=1m with the keys that this node has
-// denied or allowed most often, or would have denied but for shadow mode. Without a rule it covers all of them, and the limits that
-// callers bring.
+// denied or allowed most often, or would have denied but for shadow mode. Without a rule it covers
+// all rules, and the limits that callers bring.
 func (a *API) top(r *request) (any, error) {
 	if a.Top == nil {
 		return nil, notFound("this server counts no keys (ask a server that runs stint serve)")
@@ -50,9 +50,13 @@ func (a *API) top(r *request) (any, error) {
 	if top.Cut(id, int(limit)); len(top.Items) == 0 && !a.hasRule(id) {
 		return nil, notFound("rule: there is no rule %.40q, and no key of it in this window (GET /rules shows the rules; leave it out for all)", id)
 	}
-	if !r.who.role.allows(Admin) {
-		for i := range top.Items {
-			top.Items[i].ID = 0
+	for i := range top.Items {
+		item := &top.Items[i]
+		if a.Denials != nil {
+			item.Hash = a.Denials.HashID(item.ID)
+		}
+		if !r.who.role.allows(Admin) {
+			item.ID = 0
 		}
 	}
 	return top, nil

@@ -26,7 +26,7 @@ type Query struct {
 	// Part also selects denials whose key is not that of one rule: by a limit of Envoy's
 	// configuration whose key has this part, and by a deny list of a request from this address.
 	Part string
-	// Hash is that of a [Denial]; empty: all.
+	// Hash is that of a [Denial], or one by [Recent.HashID]; empty: all.
 	Hash string
 	ID   uint64 // as in package topkeys; 0: all
 	// After is the Next of an earlier page: only later denials are selected. That of another
@@ -86,7 +86,7 @@ func (r *Recent) Read(q Query) (Page, error) {
 	defer r.reading.Unlock()
 	r.mu.Lock() // shares stay as they are
 	now := position{turn: r.turn.Add(1) - 1, written: r.mu.moved}
-	s := selection{query: &q, after: after.turn, now: &now, hash: r.hash}
+	s := selection{query: &q, after: after.turn, now: &now, recent: r}
 	for _, share := range r.allLocked() {
 		rings := *share.rings.Load()
 		for i := range rings {
@@ -160,7 +160,7 @@ type selection struct {
 	query   *Query
 	after   uint64    // the last turn that the reader has seen
 	now     *position // the turn that ends, and the entries until then
-	hash    func(*entry) string
+	recent  *Recent
 	ring    []entry
 	found   []found
 	held    uint64 // entries of any key since after
@@ -202,7 +202,7 @@ func (s *selection) selects(f *found) bool {
 	}
 	parts := f.parts()
 	return (q.Keys == nil || slices.Contains(q.Keys, f.keyHash(&parts)) || q.Part != "" && f.hasPart(q.Part, &parts)) && (q.ID == 0 || f.identify(&parts) == q.ID) &&
-		(q.Hash == "" || s.hash(&f.entry) == q.Hash)
+		(q.Hash == "" || s.recent.hash(&f.entry) == q.Hash || s.recent.HashID(f.identify(&parts)) == q.Hash)
 }
 
 // hasPart reports whether a text is a part of the key of Envoy's limit, or the address of a
@@ -234,6 +234,12 @@ func (r *Recent) hash(e *entry) string {
 		text = strconv.FormatUint(e.key, 16)
 	}
 	return r.options.Key.Hash(text)
+}
+
+// HashID returns the hash that stands for a key of a rule, from its [topkeys.ID]. Lists of top
+// keys have it, because they do not hold whole keys.
+func (r *Recent) HashID(id uint64) string {
+	return r.options.Key.Hash("id " + strconv.FormatUint(id, 16))
 }
 
 // denial returns an entry as an operator may see it.

@@ -24,6 +24,9 @@ type Item struct {
 	Key   string `json:"key"`  // shortened
 	Count int64  `json:"count"`
 	Error int64  `json:"error"`
+	// Hash stands for the rule and the whole key under the secret of the server, in answers of the
+	// admin API alone: package denials makes it.
+	Hash string `json:"hash,omitempty"`
 	// ID is the hash of the rule and the whole key, the same on every node. It is for admins
 	// only: who sees it can try out keys until one has the hash.
 	ID uint64 `json:"id,omitempty,string"`
@@ -57,7 +60,7 @@ func (s *summary) top(since time.Time) Top {
 	items := make([]Item, len(s.slots))
 	for i := range s.slots {
 		one := &s.slots[i]
-		items[i] = Item{one.rule, string(bytes.TrimRight(one.key[:], "\x00")), one.count, one.error, one.id}
+		items[i] = Item{one.rule, string(bytes.TrimRight(one.key[:], "\x00")), one.count, one.error, "", one.id}
 	}
 	return Top{items, since, s.floor}
 }

@@ -306,7 +306,7 @@ func TestKeysWithOneIDAreApart(t *testing.T) {
 	}
 	part := all.top(time.Unix(1, 0))
 	got := Merge([]Top{part, part})
-	if want := []Item{{"a", "evil…", 600, 0, 7}, {"a", "good…", 6, 0, 7}}; !slices.Equal(got.Items, want) {
+	if want := []Item{{"a", "evil…", 600, 0, "", 7}, {"a", "good…", 6, 0, "", 7}}; !slices.Equal(got.Items, want) {
 		t.Errorf("%+v, want %+v", got.Items, want)
 	}
 }
@@ -331,10 +331,10 @@ func TestLimitsOfCallersHaveOneName(t *testing.T) {
 func TestNodesAreMerged(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	got := Merge([]Top{
-		{Items: []Item{{"a", "k…", 10, 1, 1}, {"a", "l…", 9, 0, 2}}, Since: late, Floor: 4},
-		{Items: []Item{{"a", "k…", 5, 0, 1}, {"b", "k…", 7, 0, 1}}, Since: early, Floor: 2},
+		{Items: []Item{{"a", "k…", 10, 1, "", 1}, {"a", "l…", 9, 0, "", 2}}, Since: late, Floor: 4},
+		{Items: []Item{{"a", "k…", 5, 0, "", 1}, {"b", "k…", 7, 0, "", 1}}, Since: early, Floor: 2},
 	})
-	want := []Item{{"a", "k…", 15, 1, 1}, {"a", "l…", 11, 2, 2}, {"b", "k…", 11, 4, 1}}
+	want := []Item{{"a", "k…", 15, 1, "", 1}, {"a", "l…", 11, 2, "", 2}, {"b", "k…", 11, 4, "", 1}}
 	if !slices.Equal(got.Items, want) || got.Floor != 6 || !got.Since.Equal(early) {
 		t.Errorf("%+v", got)
 	}
