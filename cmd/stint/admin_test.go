@@ -344,5 +344,6 @@ deny: [203.0.113.0/24, {match: sk_internal_old, until: "2001-01-01T00:00:00Z"}]
 	if v := a.json("key", "peek", "sk_internal_old")["lists"].([]any)[0].(map[string]any); v["match"] != "sk_internal_*" || v["deny"] != false {
 		t.Errorf("%v", v)
 	}
-	a.run(exitUsage, []string{"no rule counts by an API key alone"}, "key", "peek", "sk_live_12345")
+	a.run(exitUsage, []string{"no rule counts by an API key alone: rules count by ip (give"}, "key", "peek", "sk_live_12345")
+	a.run(exitDone, []string{"now:\nrule: no rule counts by an API key alone: rules count by ip (give", "--attribute NAME=VALUE"}, "key", "why", "sk_live_12345")
 }

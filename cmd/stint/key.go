@@ -30,8 +30,9 @@ const keyHelp = `
 
 KEY is a value that rules count by, such as an API key. A KEY of - is read from
 standard input, which keeps it out of the list of processes. --rule selects one
-rule; by default the command covers every rule that counts by API key. For a rule
-that counts by another attribute, or by several, use --attribute instead of KEY.
+rule; by default the command covers every rule that counts by API key and, if KEY is
+an address, every rule that counts by address. For a rule that counts by another
+attribute, or by several, use --attribute instead of KEY.
 Use --limit for a key whose limit the caller sends to /v1/take.`
 
 // keyFlags select the states of a key.
@@ -219,14 +220,40 @@ func printStates(out io.Writer, s *adminclient.States) error {
 	for _, e := range s.Lists {
 		l.entry(&e)
 	}
-	if l.err != nil || len(s.Limits) == 0 && len(s.Lists) > 0 {
+	if l.err != nil || len(s.Limits) == 0 && len(s.Lists) > 0 && s.Canary == nil {
 		return l.err
+	}
+	if s.Canary != nil {
+		return printSides(out, s)
 	}
 	t := newTable(out, "RULE", "LIMIT", "OF", "REMAINING", "RESET AFTER")
 	for _, l := range s.Limits {
 		t.row(cell(l.Rule), cell(l.Name), l.Limit, remaining(&l), milliseconds(l.ResetMS))
 	}
 	return t.Flush()
+}
+
+// printSides prints the limits of both sides of a canary, and which of them decides.
+func printSides(out io.Writer, s *adminclient.States) error {
+	t := newTable(out, "RULES", "RULE", "LIMIT", "OF", "REMAINING", "RESET AFTER")
+	for _, side := range []struct {
+		name   string
+		limits []adminclient.State
+	}{{"control", s.Limits}, {"canary", s.Canary.Limits}} {
+		for _, l := range side.limits {
+			t.row(side.name, cell(l.Rule), cell(l.Name), l.Limit, remaining(&l), milliseconds(l.ResetMS))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	l := &printer{w: out}
+	if s.Canary.Decides {
+		l.printf("the canary, version %d, decides the requests of this key\n", s.Canary.Version)
+	} else {
+		l.printf("the old rules decide the requests of this key, and not the canary, version %d\n", s.Canary.Version)
+	}
+	return l.err
 }
 
 // entry prints an entry of a list, such as "on the deny list: 203.0.113.0/24, until …".

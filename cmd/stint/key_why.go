@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,7 @@ func (f *whyFlags) why(ctx context.Context, args []string) error {
 		if failures[i] == nil {
 			pages = append(pages, adminclient.Denied{Page: denials.Page{Items: answers[i].Denials, LeftOut: answers[i].LeftOut}})
 			if merged.Key == "" {
-				merged.States = answers[i].States
+				merged.States, merged.Hint = answers[i].States, answers[i].Hint
 			}
 		}
 	}
@@ -106,10 +107,13 @@ func printWhy(out io.Writer, w *adminclient.Why) error {
 		return err
 	}
 	l := &printer{w: out}
-	if l.printf("\nnow:\n"); len(w.Limits) == 0 && len(w.Lists) == 0 {
-		l.printf("no rule counts this key alone (give --attribute for each attribute of a rule, or --limit)\n")
+	l.printf("\nnow:\n")
+	if nothing := len(w.Limits) == 0 && len(w.Lists) == 0; nothing && w.Canary == nil {
+		hint := cmp.Or(w.Hint, "rule: no rule counts this key alone (give the attributes of one)")
+		l.printf("%s\nwrite them as --attribute NAME=VALUE, or give --limit for a limit that callers bring\n", cell(hint))
+		return l.err
 	}
-	if l.err != nil || len(w.Limits) == 0 && len(w.Lists) == 0 {
+	if l.err != nil {
 		return l.err
 	}
 	return printStates(out, &w.States)

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -102,6 +103,40 @@ func TestACanaryIsPublishedShownAndPromoted(t *testing.T) {
 		if e := got.at(t, "entries").([]any)[i].(map[string]any); e["what"] != want || e["result"] != "done" {
 			t.Errorf("%v, want %s", e, want)
 		}
+	}
+}
+
+// A key has a state under both sides of a canary, and one of them decides its requests.
+func TestBothSidesOfACanaryAreShown(t *testing.T) {
+	f, _ := newCanaryFixture(t)
+	f.want(200, "PUT", "/rules?canary=0.5", replaced("limit: 10,", "limit: 5,")+"  - {id: tried, by: [api_key], limit: 3, window: 60}\n")
+	_, on := f.keeper.Current()
+	decides := 0
+	for i := range 20 {
+		key := fmt.Sprint("sk_live_", i)
+		got := f.want(200, "POST", "/v1/peek", `{"key":"`+key+`","rule":"orders"}`)
+		side := got.at(t, "canary.limits").([]any)[0].(map[string]any)
+		if got.at(t, "limits").([]any)[0].(map[string]any)["limit"] != 10.0 || side["limit"] != 5.0 || got.at(t, "canary.version") != 2.0 {
+			t.Fatal(got.body)
+		}
+		if got.at(t, "canary.decides") != on.Canary.Has(key) {
+			t.Error(got.body)
+		}
+		if on.Canary.Has(key) {
+			decides++
+		}
+	}
+	if decides == 0 || decides == 20 {
+		t.Errorf("%d of 20 keys belong to the canary", decides)
+	}
+	got := f.want(200, "POST", "/v1/peek", `{"key":"sk_live_1","rule":"tried"}`)
+	if len(got.at(t, "limits").([]any)) != 0 || len(got.at(t, "canary.limits").([]any)) != 1 {
+		t.Error(got.body)
+	}
+	f.want(404, "POST", "/v1/peek", `{"key":"sk_live_1","rule":"none"}`)
+	f.want(200, "POST", "/v1/canary/abort", "")
+	if got := f.want(200, "POST", "/v1/peek", `{"key":"sk_live_1","rule":"orders"}`); strings.Contains(got.body, "canary") {
+		t.Error(got.body)
 	}
 }
 

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -99,6 +98,8 @@ type whyBody struct {
 
 	Denials []denials.Denial `json:"denials"`
 	LeftOut int              `json:"left_out,omitempty"`
+	// Hint says why there are no limits.
+	Hint string `json:"hint,omitempty"`
 }
 
 // why answers POST /v1/why with the last denials of a key by this node, with the numbers at
@@ -134,15 +135,14 @@ func (a *API) why(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := whyBody{Denials: page.Items, LeftOut: page.LeftOut}
-	if body.Lists, err = a.listsOf(r, k); err != nil {
+	lists, err := a.listsOf(r, k)
+	if err != nil {
 		return nil, err
 	}
-	lists := body.Lists
-	body.keyBody, err = a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
-	tried := set.Rule(k.rule) == nil && slices.ContainsFunc(sets[1:], func(s *rule.Set) bool { return s.Rule(k.rule) != nil })
-	if body.Lists = lists; errors.Is(err, errNoRule) || tried {
-		err = nil // limits that callers bring, or Envoy's, or a canary's may count the key
+	body := whyBody{Denials: page.Items, LeftOut: page.LeftOut}
+	body.keyBody, err = a.states(r, k)
+	if body.Lists = lists; errors.Is(err, errNoRule) { // limits that callers bring, or Envoy's, may count the key
+		body.Hint, err = asError(err).Message, nil
 	}
 	return body, err
 }
@@ -198,7 +198,7 @@ func (k *keyRequest) readings(by []string) (all []rule.Map) {
 	if len(by) == 1 {
 		all = append(all, rule.Map{by[0]: k.key})
 	}
-	if _, err := netip.ParseAddr(k.key); err == nil {
+	if k.isAddress() {
 		all = append(all, rule.Map{"ip": k.key})
 	}
 	return all

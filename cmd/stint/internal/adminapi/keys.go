@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stintdev/stint"
@@ -46,8 +47,10 @@ type keyBody struct {
 	Key       string      `json:"key"` // shortened
 	Forgotten bool        `json:"forgotten,omitempty"`
 	Limits    []limitBody `json:"limits"`
-	// Lists are the entries of lists that match the key, in force now. Only peek fills them.
-	Lists []listed `json:"lists,omitempty"`
+	// Lists are the entries of lists that match the key, in force now. Canary is the state under
+	// the rules of a canary, if one is on. Only peek and why fill them.
+	Lists  []listed   `json:"lists,omitempty"`
+	Canary *keyCanary `json:"canary,omitempty"`
 }
 
 // peek answers POST /v1/peek with the remaining allowance of a key and the entries of lists
@@ -61,7 +64,7 @@ func (a *API) peek(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
+	body, err := a.states(r, k)
 	body.Lists = lists
 	if errors.Is(err, errNoRule) && len(lists) > 0 {
 		err = nil
@@ -103,7 +106,8 @@ func (a *API) reset(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := a.eachState(k, func(c claim) (limitBody, error) { return a.charge(r, c, stint.Forget) })
+	set, _ := a.Rules.Current()
+	body, err := k.eachState(set, func(c claim) (limitBody, error) { return a.charge(r, c, stint.Forget) })
 	a.auditedKey(r, "reset", k, err)
 	body.Forgotten = true
 	return body, err
@@ -119,7 +123,8 @@ func (a *API) grant(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := a.eachState(k, func(c claim) (limitBody, error) {
+	set, _ := a.Rules.Current()
+	body, err := k.eachState(set, func(c claim) (limitBody, error) {
 		before, err := a.state(r, c)
 		if err != nil {
 			return before, err
@@ -172,9 +177,9 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 
 // eachState calls do for every state that the request names. It calls it for none
 // if one of them is not grantable.
-func (a *API) eachState(k *keyRequest, do func(claim) (limitBody, error)) (keyBody, error) {
+func (k *keyRequest) eachState(set *rule.Set, do func(claim) (limitBody, error)) (keyBody, error) {
 	body := keyBody{Key: short(k.name()), Limits: []limitBody{}}
-	claims, err := a.claims(k)
+	claims, err := k.claims(set)
 	if err == nil && k.units > 0 {
 		err = grantable(claims)
 	}
@@ -264,11 +269,10 @@ const mostStates = 1000
 
 // claims returns the states that the request names: of its own limit, of one
 // rule, or of every rule that counts the caller.
-func (a *API) claims(k *keyRequest) (list []claim, err error) {
+func (k *keyRequest) claims(set *rule.Set) (list []claim, err error) {
 	if k.limit.Valid() {
 		return []claim{{Claim: stint.Claim{Key: k.key, Limit: k.limit}}}, nil
 	}
-	set, _ := a.Rules.Current()
 	if k.rule != everyRule {
 		one := set.Rule(k.rule)
 		if one == nil {
@@ -289,22 +293,18 @@ func (a *API) claims(k *keyRequest) (list []claim, err error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, errNoRule
+		return nil, k.noRule(set)
 	}
 	return list, nil
 }
 
-var errNoRule = badRequest("rule: no rule counts by an API key alone (give attributes in place of key)")
-
 // identifies reports whether the request names every attribute of an identity. A key
-// alone is an API key.
+// alone is an API key, and one that is an address is the address of a caller, too.
 func (k *keyRequest) identifies(by []string) bool {
-	for _, name := range by {
-		if k.attributes[name] == "" && (k.attributes != nil || name != "api_key") {
-			return false
-		}
+	if k.attributes == nil {
+		return len(by) == 1 && (by[0] == "api_key" || by[0] == "ip" && k.isAddress())
 	}
-	return true
+	return !slices.ContainsFunc(by, func(name string) bool { return k.attributes[name] == "" })
 }
 
 func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err error) {

@@ -68,6 +68,32 @@ func TestRulesThatAreOffDoNotCount(t *testing.T) {
 	}
 }
 
+// An address alone is that of a caller, for rules that count by address.
+func TestAnAddressAloneIsCounted(t *testing.T) {
+	f := newFixture(t, "rules:\n  - {id: logins, by: [ip], limit: 5, window: 60}\n  - {id: users, by: [user], limit: 5, window: 60}\n  - {id: pairs, by: [ip, path], limit: 5, window: 60}\n")
+	f.decide(rule.Map{"ip": "192.0.2.1", "path": "/"}, 2)
+	got := f.want(200, "POST", "/v1/peek", `{"key":"192.0.2.1","rule":"*"}`)
+	if !strings.Contains(got.body, `"rule":"logins"`) || !strings.Contains(got.body, `"remaining":3,`) || strings.Contains(got.body, "users") || strings.Contains(got.body, "pairs") {
+		t.Error(got.body)
+	}
+	f.want(200, "POST", "/v1/reset", `{"key":"192.0.2.1","rule":"*"}`)
+	if got := f.want(200, "POST", "/v1/peek", `{"key":"192.0.2.1","rule":"*"}`); !strings.Contains(got.body, `"remaining":5,`) {
+		t.Error(got.body)
+	}
+	for body, want := range map[string]string{
+		`{"key":"k","rule":"*"}`:                 "no rule counts by an API key alone: rules count by ip, by user, by ip and path (give the attributes",
+		`{"attributes":{"path":"/"},"rule":"*"}`: "no rule counts by these attributes alone: rules count by ip, by user",
+	} {
+		if got := f.want(400, "POST", "/v1/peek", body); !strings.Contains(got.body, want) {
+			t.Errorf("%s: %s", body, got.body)
+		}
+	}
+	f = newFixture(t, "rules: []\n")
+	if got := f.want(400, "POST", "/v1/peek", `{"key":"192.0.2.1","rule":"*"}`); !strings.Contains(got.body, "no rule is in force") {
+		t.Error(got.body)
+	}
+}
+
 func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
 	f := newFixture(t, shop+"  - {id: log, limit: 5, window: 60, algorithm: sliding_window_log}\n  - {id: two, by: [api_key, path], limit: 1/s}\n")
 	for body, want := range map[string]string{

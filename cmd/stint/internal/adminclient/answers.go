@@ -141,9 +141,17 @@ type Valid struct {
 
 // States is the state of a key.
 type States struct {
-	Key    string  `json:"key"` // shortened
-	Limits []State `json:"limits"`
-	Lists  []Entry `json:"lists,omitempty"` // that match the key
+	Key    string     `json:"key"` // shortened
+	Limits []State    `json:"limits"`
+	Lists  []Entry    `json:"lists,omitempty"`  // that match the key
+	Canary *KeyCanary `json:"canary,omitempty"` // nil: none is on
+}
+
+// KeyCanary is the state of a key under the rules of a canary.
+type KeyCanary struct {
+	Version uint64  `json:"version"`
+	Decides bool    `json:"decides"` // the canary has the caller
+	Limits  []State `json:"limits"`
 }
 
 // Entry is an entry of an allow or deny list.
@@ -189,6 +197,7 @@ type Why struct {
 
 	Denials    []denials.Denial `json:"denials"`
 	LeftOut    int              `json:"left_out,omitempty"`
+	Hint       string           `json:"hint,omitempty"`       // why there are no limits
 	Unanswered []string         `json:"unanswered,omitempty"` // as in Denied
 }
 

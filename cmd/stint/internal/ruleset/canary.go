@@ -3,8 +3,11 @@ package ruleset
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -29,6 +32,16 @@ type Canary struct {
 	AbortAbove float64       // greatest difference of the shares that are denied
 	Hash       string        // of Files
 	Files      []rule.File   // the new rules; nil in a history
+}
+
+// Has reports whether a caller belongs to the canary, by the text that [rule.Set.Caller] returns
+// for By. The hash is cryptographic and the seed secret from callers, so nobody can compute which
+// keys belong to it. A client that can make up keys can still try some until it meets the side that
+// it prefers.
+func (c *Canary) Has(caller string) bool {
+	var room [128]byte
+	sum := sha256.Sum256(append(append(room[:0], c.Seed...), caller...))
+	return binary.BigEndian.Uint64(sum[:8]) < uint64(c.Share*math.MaxUint64)
 }
 
 // CanaryOptions are what the publisher of a canary chooses. Check them with Validate.

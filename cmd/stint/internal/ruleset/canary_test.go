@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -283,3 +284,35 @@ func TestTheSoakPromotes(t *testing.T) {
 		}
 	})
 }
+
+// The share is exact within chance, another seed chooses other callers, and the hash of a caller
+// does not depend on the node.
+func TestACanaryHasItsShareOfTheCallers(t *testing.T) {
+	const n = 20_000
+	both := 0
+	for _, share := range []float64{0.0001, 0.05, 0.5, 0.99} {
+		one := canaryOf(share, "seed 1")
+		other, again := canaryOf(share, "seed 2"), canaryOf(share, "seed 1")
+		in := 0
+		for i := range n {
+			key := fmt.Sprint("sk_", i)
+			if one.Has(key) {
+				in++
+				if other.Has(key) && share == 0.5 {
+					both++
+				}
+			}
+			if one.Has(key) != again.Has(key) {
+				t.Fatal("another node decides otherwise")
+			}
+		}
+		if got := float64(in) / n; got < share-0.015 || got > share+0.015 {
+			t.Errorf("%v of the callers, want %v", got, share)
+		}
+	}
+	if got := float64(both) / n; got < 0.235 || got > 0.265 {
+		t.Errorf("%v of the callers are in both canaries, want a quarter", got)
+	}
+}
+
+func canaryOf(share float64, seed string) *Canary { return &Canary{Share: share, Seed: seed} }

@@ -1,10 +1,6 @@
 package server
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"math"
-
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
@@ -18,26 +14,15 @@ import (
 // canary is the version for a share of the callers.
 type canary struct {
 	version *version
-	by      string
-	seed    string
-	below   uint64 // a caller whose hash is less belongs to the canary
+	split   *ruleset.Canary
 }
 
 // of returns the version that decides a request: control, or that of the canary.
 func (c *canary) of(control *version, a rule.Attributes) *version {
-	if c.has(control.set.Caller(a, c.by)) {
+	if c.split.Has(control.set.Caller(a, c.split.By)) {
 		return c.version
 	}
 	return control
-}
-
-// has reports whether a caller belongs to the canary. The hash is cryptographic and the seed
-// secret from callers, so nobody can compute which keys belong to it. A client that can make up
-// keys can still try some until it meets the side that it prefers.
-func (c *canary) has(caller string) bool {
-	var room [128]byte
-	sum := sha256.Sum256(append(append(room[:0], c.seed...), caller...))
-	return binary.BigEndian.Uint64(sum[:8]) < c.below
 }
 
 // Of implements [decide.Rules].
@@ -101,13 +86,9 @@ func (r *rules) addCanary(v *version, set *rule.Set, from *ruleset.Version) erro
 	}
 	counts := r.canaries.of(from)
 	v.counts, own.counts = &counts.control, &counts.canary
-	c := from.Canary
-	v.canary = &canary{version: own, by: c.By, seed: c.Seed, below: belowOf(c.Share)}
+	v.canary = &canary{version: own, split: from.Canary}
 	return nil
 }
-
-// belowOf returns the bound on the hashes of a share of the callers.
-func belowOf(share float64) uint64 { return uint64(share * math.MaxUint64) }
 
 // sets returns the rule set of a version, and that of its canary.
 func (v *version) sets() []*rule.Set {
@@ -122,7 +103,7 @@ func (v *version) canaryShare() float64 {
 	if v.canary == nil {
 		return 0
 	}
-	return float64(v.canary.below) / math.MaxUint64
+	return v.canary.split.Share
 }
 
 // logCanary logs the beginning or the end of a canary on this node.

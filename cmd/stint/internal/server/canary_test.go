@@ -10,40 +10,6 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// The share is exact within chance, another seed chooses other callers, and the hash of a caller
-// does not depend on the node.
-func TestACanaryHasItsShareOfTheCallers(t *testing.T) {
-	const n = 20_000
-	both := 0
-	for _, share := range []float64{0.0001, 0.05, 0.5, 0.99} {
-		one := canaryOf(share, "seed 1")
-		other, again := canaryOf(share, "seed 2"), canaryOf(share, "seed 1")
-		in := 0
-		for i := range n {
-			key := fmt.Sprint("sk_", i)
-			if one.has(key) {
-				in++
-				if other.has(key) && share == 0.5 {
-					both++
-				}
-			}
-			if one.has(key) != again.has(key) {
-				t.Fatal("another node decides otherwise")
-			}
-		}
-		if got := float64(in) / n; got < share-0.015 || got > share+0.015 {
-			t.Errorf("%v of the callers, want %v", got, share)
-		}
-	}
-	if got := float64(both) / n; got < 0.235 || got > 0.265 {
-		t.Errorf("%v of the callers are in both canaries, want a quarter", got)
-	}
-}
-
-func canaryOf(share float64, seed string) *canary {
-	return &canary{seed: seed, below: belowOf(share)}
-}
-
 func TestOneCallerHasABoundedWeight(t *testing.T) {
 	var counts canaryCounts
 	began := time.Now()
@@ -96,7 +62,7 @@ func BenchmarkOfWithACanary(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v := &version{set: set, canary: canaryOf(0.5, "seed")}
+	v := &version{set: set, canary: &canary{split: &ruleset.Canary{Share: 0.5, Seed: "seed"}}}
 	v.canary.version = &version{}
 	v.surfaces[0] = surfaceRules{version: v}
 	a := rule.Map{"api_key": "sk_live_0123456789abcdef"}

@@ -1,0 +1,91 @@
+package adminapi
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// During a canary two sets of rules count callers. A key has one caller, so one of the sets
+// decides its requests; but the caller can also send it as another attribute, and the operator may
+// ask before the caller does. So the answer has the limits of both sets, and says which of them
+// decides.
+
+// keyCanary is the state of a key under the rules of a canary.
+type keyCanary struct {
+	Version uint64 `json:"version"`
+	// Decides says that the canary has the caller: its rules decide, and the others do not.
+	Decides bool        `json:"decides"`
+	Limits  []limitBody `json:"limits"`
+}
+
+// states returns what a key has left under the rules in force, and during a canary also under its
+// rules. A rule may be in one of both sets only. It charges nothing.
+func (a *API) states(r *request, k *keyRequest) (keyBody, error) {
+	set, on := a.Rules.Current()
+	read := func(c claim) (limitBody, error) { return a.state(r, c) }
+	body, err := k.eachState(set, read)
+	if on.Canary == nil || k.limit.Valid() {
+		return body, err
+	}
+	tried, _, invalid := on.Trial()
+	if invalid != nil {
+		return body, err
+	}
+	other, otherErr := k.eachState(tried, read)
+	body.Canary = &keyCanary{Version: on.Number, Limits: other.Limits, Decides: on.Canary.Has(set.Caller(k.caller(), on.Canary.By))}
+	if k.rule != everyRule && set.Rule(k.rule) == nil || errors.Is(err, errNoRule) {
+		err = otherErr
+	}
+	return body, err
+}
+
+// caller returns the attributes of the caller. A key alone is an API key or an address.
+func (k *keyRequest) caller() rule.Map {
+	switch {
+	case k.attributes != nil:
+		return k.attributes
+	case k.isAddress():
+		return rule.Map{"ip": k.key}
+	}
+	return rule.Map{"api_key": k.key}
+}
+
+func (k *keyRequest) isAddress() bool {
+	_, err := netip.ParseAddr(k.key)
+	return err == nil
+}
+
+// errNoRule is joined with the error of a key that no rule counts.
+var errNoRule = errors.New("no rule counts the key")
+
+// noRule returns the error of a key that no rule of the set counts. It names the attributes that
+// rules count by.
+func (k *keyRequest) noRule(set *rule.Set) error {
+	const most = 5
+	var all []string
+	known := map[string]bool{}
+	for _, one := range set.Rules() {
+		by := strings.Join(set.By(one), " and ")
+		if one.Mode == rule.Off || known[by] {
+			continue
+		}
+		if known[by] = true; len(all) == most {
+			all = append(all, "other attributes")
+			break
+		}
+		all = append(all, by)
+	}
+	subject := "an API key alone"
+	switch {
+	case len(all) == 0:
+		return errors.Join(badRequest("rule: no rule is in force, so no key is counted"), errNoRule)
+	case k.attributes != nil:
+		subject = "these attributes alone"
+	case k.isAddress():
+		subject = "an API key or an address alone"
+	}
+	return errors.Join(badRequest("rule: no rule counts by %s: rules count by %s (give the attributes of one of them)", subject, strings.Join(all, ", by ")), errNoRule)
+}
