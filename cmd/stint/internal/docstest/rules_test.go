@@ -38,8 +38,8 @@ var (
 	notSlug  = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// TestRulesInDocumentsHold runs the tests of every rule set that a document shows, and of
-// every rule file of deploy/ and examples/. A rule set without tests fails.
+// TestRulesInDocumentsHold runs the tests of every rule set that a document shows, of every
+// rule file of deploy/ and examples/, and of the built-in rules. A rule set without tests fails.
 func TestRulesInDocumentsHold(t *testing.T) {
 	sets := map[string]string{} // the text of each rule set, by the path of its tests
 	for path, text := range texts(t, ".", ".md") {
@@ -53,6 +53,7 @@ func TestRulesInDocumentsHold(t *testing.T) {
 			}
 		}
 	}
+	sets[filepath.Join(cases, "rule/builtin.yaml")] = string(rule.BuiltinFile().Data)
 	if shown < 20 || len(sets) == shown {
 		t.Errorf("found %d rule sets in documents, and %d files", shown, len(sets)-shown)
 	}
