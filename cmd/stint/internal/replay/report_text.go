@@ -186,7 +186,7 @@ func (t *Series) write(w *textWriter, heading string, lines []sparkline) {
 	w.sectionf("%s, from %s, %s a character", heading, TimeText(t.StartUS), StepText(step))
 	for _, l := range lines {
 		counts := joinSteps(l.counts, joined)
-		w.linef("%s\t%s\tat most %d", Plain(l.name, 12), spark(counts), slices.Max(counts))
+		w.linef("%s\t%s\tpeak %d", Plain(l.name, 12), spark(counts), slices.Max(counts))
 	}
 }
 
