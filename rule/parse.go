@@ -68,14 +68,14 @@ func Load(path string) (*Set, error) {
 func ReadFiles(path string) ([]File, error) {
 	names, err := fileNames(path)
 	if err != nil {
-		return nil, Problems{{File: path, What: "cannot be read: " + reason(err)}}
+		return nil, Problems{unreadable(path, err)}
 	}
 	var files []File
 	var problems Problems
 	for _, name := range names {
 		data, err := readBounded(name)
 		if err != nil {
-			problems = append(problems, Problem{File: name, What: "cannot be read: " + reason(err)})
+			problems = append(problems, unreadable(name, err))
 		}
 		files = append(files, File{name, data})
 	}
@@ -108,13 +108,17 @@ func CheckEmptied(path string, before, now []File) error {
 
 func blank(f File) bool { return len(bytes.TrimSpace(f.Data)) == 0 }
 
-// reason returns a file system error without the path, which the message
-// already names.
-func reason(err error) string {
-	if path, ok := errors.AsType[*os.PathError](err); ok {
-		return path.Err.Error()
+// unreadable returns the problem of a file or folder that cannot be read. The reason has no
+// path, because the problem names it.
+func unreadable(path string, err error) Problem {
+	p := Problem{File: path, What: "cannot be read: " + err.Error()}
+	if of, ok := errors.AsType[*os.PathError](err); ok {
+		p.What = "cannot be read: " + of.Err.Error()
 	}
-	return err.Error()
+	if errors.Is(err, os.ErrNotExist) {
+		p.Mend = "check the name, and the folder in which the program runs"
+	}
+	return p
 }
 
 func fileNames(path string) ([]string, error) {

@@ -89,7 +89,7 @@ func TestLoadSaysWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"testdata/nowhere.yaml": "testdata/nowhere.yaml: cannot be read: no such file or directory",
+		"testdata/nowhere.yaml": "testdata/nowhere.yaml: cannot be read: no such file or directory (check the name, and the folder in which the program runs)",
 		huge:                    huge + ": cannot be read: it is over 16777216 bytes long",
 	} {
 		_, err := Load(path)

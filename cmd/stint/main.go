@@ -10,10 +10,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -31,9 +34,19 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(errs, sanitize(err.Error()))
+		_, _ = fmt.Fprintln(errs, sanitize(errorText(err)))
 	}
 	return exitStatus(err)
+}
+
+// errorText returns the text of an error. One of a file that does not exist gets a mend, because
+// the system's has none.
+func errorText(err error) string {
+	text := err.Error()
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(text, ")") {
+		text += " (check the name, and the folder in which the command runs)"
+	}
+	return text
 }
 
 func newRootCommand() *cobra.Command {

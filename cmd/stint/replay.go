@@ -101,6 +101,9 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if ctx.Err() != nil {
 		err = errors.New("replay: interrupted: the report covers the events decided so far")
 	}
+	if err == nil && report.DecisionLog == nil {
+		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
+	}
 	return errors.Join(err, store.cleanUp(ctx), decisions.close(), html.write(f.page(&report, &options, args)), f.print(cmd, &report))
 }
 

@@ -113,6 +113,17 @@ func (d decisionsOutput) close() error {
 	return d.file.Close()
 }
 
+// printNothingRead says why a report is empty. It prints nothing if there are events.
+func printNothingRead(out io.Writer, events, outside, unreadable int64) {
+	switch {
+	case events > 0:
+	case outside > 0:
+		fmt.Fprintf(out, "nothing was read: all %d events are before --since or after --until\n", outside)
+	case unreadable == 0: // lines that cannot be read are printed
+		fmt.Fprintln(out, "nothing was read: the inputs have no lines (check their names, and that logging is on)")
+	}
+}
+
 // printBadLines prints the first unreadable lines, and the number of all others.
 func printBadLines(out io.Writer, first []replay.BadLine, all int64) {
 	for _, bad := range first {

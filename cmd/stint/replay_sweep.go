@@ -43,6 +43,9 @@ func (f *replayFlags) sweep(cmd *cobra.Command, args []string, o replay.Options)
 		return wrong
 	}
 	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
+	if err == nil && report.DecisionLog == nil {
+		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
+	}
 	if !f.report.json {
 		return errors.Join(err, report.WriteText(cmd.OutOrStdout(), name))
 	}

@@ -26,6 +26,27 @@ func runIn(t *testing.T, stdin string, args ...string) result {
 	return result{status, out.String(), errs.String()}
 }
 
+// A report without events says why it is empty.
+func TestEmptyLogsAreReported(t *testing.T) {
+	empty := writeFile(t, filepath.Join(t.TempDir(), "empty.log"), "")
+	for _, command := range [][]string{
+		{"replay", "--limit", "1/m", "--by", "ip"}, {"replay", "--limit", "1/m", "--sweep", "limit=1..2", "--by", "ip"}, {"suggest", "--by", "ip"},
+	} {
+		if got := runIn(t, "", append(command, empty)...); got.status != 0 || !strings.Contains(got.errors, "nothing was read: the inputs have no lines (check") {
+			t.Errorf("%v: %+v", command, got)
+		}
+		if got := runIn(t, "", append(command, "--until", "2001-01-01T00:00:00Z", sampleLog)...); got.status != 0 || !strings.Contains(got.errors, "nothing was read: all 39 events are before --since or after --until") {
+			t.Errorf("%v: %+v", command, got)
+		}
+		if got := runIn(t, "", append(command, "none.log")...); got.status != exitFailed || !strings.Contains(got.errors, "open none.log: ") || !strings.Contains(got.errors, "(check the name, and the folder in which the command runs)") {
+			t.Errorf("%v: %+v", command, got)
+		}
+		if got := runIn(t, "", append(command, sampleLog)...); strings.Contains(got.errors, "nothing was read") {
+			t.Errorf("%v: %+v", command, got)
+		}
+	}
+}
+
 func TestReplayRefusesWrongUsage(t *testing.T) {
 	folder := t.TempDir()
 	wrongRules := filepath.Join(folder, "wrong.yaml")

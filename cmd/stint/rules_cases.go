@@ -108,7 +108,7 @@ func (t *ruleTests) read(paths []string) ([]*rulecase.File, error) {
 		f, err := rulecase.Read(path, func(path string) (*rule.Set, error) { return loadRules(path, nil) })
 		if err != nil {
 			mistakes += len(problemsOf(path, err))
-			_, _ = fmt.Fprintln(t.errs, sanitize(err.Error())) // the exit status reports it too
+			_, _ = fmt.Fprintln(t.errs, sanitize(errorText(err))) // the exit status reports it too
 			continue
 		}
 		files = append(files, f)

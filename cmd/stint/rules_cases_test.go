@@ -30,8 +30,8 @@ func TestRulesAreTested(t *testing.T) {
 	}{
 		{[]string{passes}, exitDone, "PASS two (3 requests)\n1 test passed\n"},
 		{[]string{passes, fails}, exitFailed, ":2:82: at 0s: 2 requests are allowed, want 3\n1 of 2 tests failed\n"},
-		{[]string{passes, wrong}, exitUsage, "missing.yaml: cannot be read: no such file"},
-		{[]string{filepath.Join(folder, "none.yaml")}, exitUsage, "none.yaml: no such file"},
+		{[]string{passes, wrong}, exitUsage, "missing.yaml: cannot be read: no such file or directory (check the name"},
+		{[]string{filepath.Join(folder, "none.yaml")}, exitUsage, "none.yaml: no such file or directory (check the name"},
 		{[]string{"--run", "^two$", passes, fails}, exitDone, "1 test passed\n"},
 		{[]string{"--run", "four", passes}, exitUsage, `no test has a name that matches "four"`},
 		{[]string{"--run", "(", passes}, exitUsage, "missing closing )"},

@@ -62,6 +62,9 @@ func (f *suggestFlags) run(cmd *cobra.Command, args []string) error {
 		return wrong
 	}
 	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
+	if err == nil && report.DecisionLog == nil {
+		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
+	}
 	if !f.json {
 		return errors.Join(err, report.WriteText(cmd.OutOrStdout()))
 	}

@@ -115,13 +115,13 @@ func (r *reader) bad(p *pending, err error) {
 }
 
 // inputErrors returns the read errors of the inputs, and an error if no line
-// could be read.
+// could be read. An event outside of the selected part of the log could be.
 func (r *reader) inputErrors(events int64) error {
 	var errs []error
 	for _, s := range r.merger.sources {
 		errs = append(errs, s.err)
 	}
-	if bad := &r.merger.bad; events == 0 && bad.count > 0 {
+	if bad := &r.merger.bad; events == 0 && r.how.span.outside.Load() == 0 && bad.count > 0 {
 		errs = append(errs, errors.New("not one line could be read"))
 	}
 	return errors.Join(errs...)
