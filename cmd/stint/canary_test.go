@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type canaryFleet struct {
 
 	nodes []*process
 	rules string // URL of the rules
+	log   string // decision log of the first
 }
 
 func newCanaryFleet(t *testing.T, args ...string) *canaryFleet {
@@ -33,7 +35,10 @@ func newCanaryFleet(t *testing.T, args ...string) *canaryFleet {
 	f := &canaryFleet{rules: "redis://" + redis.Addr()}
 	for i := range 3 {
 		folder := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		f.nodes = append(f.nodes, startServer(t, nil, append([]string{"--rules", f.rules, "--store", f.rules, "--state-dir", folder}, args...)...))
+		f.nodes = append(f.nodes, startServer(t, nil, append([]string{"--rules", f.rules, "--store", f.rules, "--state-dir", folder, "--decision-log", folder + ".jsonl"}, args...)...))
+		if i == 0 {
+			f.log = folder + ".jsonl"
+		}
 	}
 	f.administered = &administered{f.nodes[0], []string{"STINT_SERVER=http://" + f.nodes[0].addr("admin")}, t.TempDir()}
 	f.run(exitDone, []string{"version 1"}, "rules", "apply", f.file("old.yaml", canaryOld))
@@ -124,6 +129,13 @@ func TestDenialsOfACanary(t *testing.T) {
 		limits(t, f.nodes[0], keys)
 	}
 	f.run(exitDone, []string{" tried "}, "denied", "--rule", "tried")
+	redistest.Await(t, func() error { // the log is written a moment later
+		text, err := os.ReadFile(f.log)
+		if n := strings.Count(string(text), `"rule":"tried"`); err != nil || n == 0 || n != strings.Count(string(text), `,"canary":2,`) {
+			return fmt.Errorf("%d lines are of the rule of the canary: %v\n%s", n, err, text)
+		}
+		return nil
+	})
 	denied := 0
 	for _, key := range keys {
 		got := f.run(exitDone, nil, "key", "why", "--rule", "tried", "--attribute", "api_key="+key, "--attribute", "ip=192.0.2.1")

@@ -87,7 +87,8 @@ type Log struct {
 	takes   *share        // of limits that callers bring
 	none    *share        // of decisions that no rule made
 	rates   rates
-	missed  atomic.Uint64 // decisions dropped since the last line
+	began   time.Time // the minute from which minuteOf counts
+	missed  missed
 
 	mu struct {
 		sync.Mutex
@@ -105,6 +106,7 @@ type source struct {
 	share   *share
 	notable bool   // denied or degraded
 	missed  uint64 // what the line says was dropped before it
+	minute  uint64 // of the line, or of the first decision that was dropped before it
 }
 
 // share is what one rule may write, and what was dropped of it.
@@ -127,7 +129,7 @@ func New(o Options) *Log {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o, wake: make(chan struct{}, 1), takes: &share{}, none: &share{}}
+	l := &Log{options: o, wake: make(chan struct{}, 1), began: o.Now().Truncate(time.Minute), takes: &share{}, none: &share{}}
 	l.assignLocked() // nobody else has the log yet
 	return l
 }
@@ -192,32 +194,33 @@ func (l *Log) Dropped() []Drop {
 	return list
 }
 
-// drop counts a decision that is not in the log.
-func (l *Log) drop(s *share, notable bool, reason string) {
+// drop counts a decision of a minute that is not in the log.
+func (l *Log) drop(s *share, notable bool, reason string, minute uint64) {
 	if !notable {
 		reason = OfAllowed
 	}
 	s.dropped[slices.Index(reasons[:], reason)].Add(1)
-	l.missed.Add(1)
+	l.missed.add(1, minute)
 }
 
 // append adds a line to the buffer, or drops it. line has no end yet.
-func (l *Log) append(s *share, notable bool, line []byte) {
+func (l *Log) append(s *share, c *choice, line []byte) {
 	most := maxBuffer
-	if !notable {
+	if !c.notable {
 		most /= 2
 	}
+	from := source{share: s, notable: c.notable, minute: l.minuteOf(c.now)}
 	l.mu.Lock()
 	if len(l.mu.lines)+len(line) > most {
 		l.mu.Unlock()
-		l.drop(s, notable, ByQueue)
+		l.drop(s, c.notable, ByQueue, from.minute)
 		return
 	}
 	l.mu.lines = append(l.mu.lines, line...)
-	from := source{share: s, notable: notable}
-	if l.missed.Load() > 0 {
-		from.missed = l.missed.Swap(0)
-		l.mu.lines = appendInt(append(l.mu.lines, `,"dropped_before":`...), int64(from.missed))
+	if n, minute := l.missed.take(); n > 0 {
+		from.missed, from.minute = n, min(from.minute, minute)
+		l.mu.lines = appendInt(append(l.mu.lines, `,"dropped_before":`...), int64(n))
+		l.mu.lines = appendInt(append(l.mu.lines, `,"dropped_since_us":`...), l.began.Add(time.Duration(minute)*time.Minute).UnixMicro())
 	}
 	l.mu.lines = append(l.mu.lines, "}\n"...)
 	l.mu.of = append(l.mu.of, from)

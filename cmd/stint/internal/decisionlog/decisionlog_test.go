@@ -267,6 +267,8 @@ func TestAFullDiskIsCountedAndLoggedOnce(t *testing.T) {
 	f := newFixture(t, twoRules, Options{Sample: Sample{Share: 1}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	w := writer{log: f.log}
 	f.sink.room = 1000
+	first := f.now // its minute
+	f.now = f.now.Add(20 * time.Second)
 	for range 3 {
 		for range 10 {
 			f.decide(rule.Map{"api_key": "k", "path": "/a"})
@@ -278,14 +280,57 @@ func TestAFullDiskIsCountedAndLoggedOnce(t *testing.T) {
 		t.Errorf("%d allowed, %d denied are written, and %d dropped; want 1 and 29", allowed, denied, f.dropped("a", ByWrite))
 	}
 	f.sink.room = -1
+	f.now = f.now.Add(3 * time.Minute)
 	f.decide(rule.Map{"api_key": "k", "path": "/a"})
 	w.flush()
 	lines := f.end()
-	if last := lines[len(lines)-1]; last["dropped_before"] != float64(f.dropped("a", ByWrite)) {
+	if last := lines[len(lines)-1]; last["dropped_before"] != float64(f.dropped("a", ByWrite)) || last["dropped_since_us"] != float64(first.UnixMicro()) {
 		t.Errorf("%v", last)
 	}
 	if text := log.String(); strings.Count(text, "cannot be written") != 1 || strings.Count(text, "can be written again") != 1 {
 		t.Error(text)
+	}
+}
+
+// The minute of the first drop, and the number of all, survive drops by many at once.
+func TestDropsAreCountedWithTheirFirstMinute(t *testing.T) {
+	var m missed
+	if n, minute := m.take(); n != 0 || minute != 0 {
+		t.Error(n, minute)
+	}
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for k := range 1000 {
+				m.add(1, uint64(5+i+k))
+			}
+		})
+	}
+	group.Wait()
+	if n, minute := m.take(); n != 8000 || minute != 5 {
+		t.Errorf("%d since minute %d, want 8000 since 5", n, minute)
+	}
+	m.add(mostCount, mostMinute)
+	m.add(7, mostMinute)
+	if n, minute := m.take(); n != mostCount || minute != mostMinute {
+		t.Errorf("%d since minute %d", n, minute)
+	}
+	l := New(Options{Now: func() time.Time { return time.Unix(90, 0) }})
+	for second, want := range map[int64]uint64{0: 0, 60: 0, 119: 0, 120: 1, 1 << 40: mostMinute} {
+		if got := l.minuteOf(time.Unix(second, 0)); got != want {
+			t.Errorf("second %d: minute %d, want %d", second, got, want)
+		}
+	}
+}
+
+// Lines of the callers of a canary have the version with it.
+func TestLinesNameTheirCanary(t *testing.T) {
+	f := newFixture(t, twoRules, Options{Sample: Sample{Share: 1}})
+	f.decide(rule.Map{"api_key": "k", "path": "/a"})
+	f.OfCanary(7)
+	f.decide(rule.Map{"api_key": "k", "path": "/a"})
+	if lines := f.end(); len(lines) != 2 || lines[0]["canary"] != nil || lines[1]["canary"] != 7.0 {
+		t.Errorf("%v", lines)
 	}
 }
 

@@ -30,7 +30,7 @@ func (l *Log) RecordEnvoy(d *envoyrls.Decided, span w3ctrace.Ref) {
 	}
 	line, _ := lines.Get().(*[]byte)
 	*line = l.appendEnvoy((*line)[:0], d, &c)
-	l.append(of, c.notable, *line)
+	l.append(of, &c, *line)
 	lines.Put(line)
 }
 

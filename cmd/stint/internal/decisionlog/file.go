@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -40,7 +41,8 @@ var errShared = errors.New("another process has this file open")
 
 // Open opens the file, or makes it. Two processes cannot have it open, because each would rename
 // and remove the files of the other, and the lines in them would be lost. The last line of a file that ends within a line is
-// removed: a process that was killed has left it.
+// removed: a process that was killed has left it. The age of a file counts from the time of its
+// first line, so that a restart does not prolong it.
 func Open(o FileOptions) (*File, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -64,7 +66,27 @@ func (f *File) open() error {
 		return errors.Join(err, file.Close())
 	}
 	f.file, f.began = file, f.options.Now()
+	if first := firstTime(file); f.size > 0 && !first.IsZero() && first.Before(f.began) {
+		f.began = first
+	}
 	return nil
+}
+
+// firstTime returns the time of the first line, or the zero time if it has none. It looks at the
+// beginning of the line, where the log writes the time.
+func firstTime(file *os.File) time.Time {
+	var room [64]byte
+	n, _ := file.ReadAt(room[:], 0)
+	rest, ok := bytes.CutPrefix(room[:n], []byte(timeMember))
+	end := bytes.IndexByte(rest, ',')
+	if !ok || end < 0 {
+		return time.Time{}
+	}
+	us, err := strconv.ParseInt(string(rest[:end]), 10, 64)
+	if err != nil || us <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
 }
 
 // removePart removes what stands behind the last line feed, and returns the size.

@@ -1,6 +1,7 @@
 package decisionlog
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,48 @@ func TestFilesRotateBySizeAndAge(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode(), err)
+	}
+}
+
+// A process that starts every hour still begins a new file each day.
+func TestTheAgeOfAFileSurvivesARestart(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "decisions.jsonl")
+	now := time.Date(2026, time.January, 2, 3, 0, 0, 0, time.UTC)
+	for i, c := range []struct {
+		line string
+		old  int // files afterwards
+	}{
+		{fmt.Sprintf(`{"t_us":%d,"key":"a"}`, now.UnixMicro()), 0}, {"1", 0}, {"2", 0}, {"3: a line without a time begins the file", 1}, // after 3 h
+		{"4", 1}, {"5", 1}, {"6", 1}, {"7", 1}, // its age is unknown, and that of each process too small
+	} {
+		f, err := Open(FileOptions{Path: path, MaxAge: 150 * time.Minute, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteLines([]byte(c.line + "\n")); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := len(names(t, folder)) - 1; got != c.old {
+			t.Errorf("line %d: %d old files, want %d", i, got, c.old)
+		}
+		now = now.Add(time.Hour)
+	}
+	for text, want := range map[string]bool{`{"t_us":5,"a":1}`: true, `{"t_us":5`: false, `{"t_us":x,`: false, `{"t_us":-5,`: false, `{"t_us":99999999999999999999,`: false, "": false, `{"key":1,`: false} {
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := firstTime(file); got.IsZero() == want {
+			t.Errorf("%s: %v", text, got)
+		}
+		_ = file.Close()
 	}
 }
 

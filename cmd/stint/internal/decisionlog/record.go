@@ -31,7 +31,12 @@ type Recorder struct {
 	patterns *rule.KeyPatterns
 	shares   map[*rule.Rule]*share
 	names    []string // attributes that lines have as hashes
+	canary   uint64   // the version with the canary whose rules these are; 0: none
 }
+
+// OfCanary says that the rule set is that of the canary of a version. Lines then have its number.
+// Call it before the first Record.
+func (r *Recorder) OfCanary(version uint64) { r.canary = version }
 
 // plainNames are the attributes that lines have as they are.
 var plainNames = []string{"method", "path", "host", "tier"}
@@ -63,7 +68,7 @@ func (r *Recorder) Record(a rule.Attributes, cost int64, o *rule.Outcome, span w
 	}
 	line, _ := lines.Get().(*[]byte)
 	*line = r.appendLine((*line)[:0], a, cost, o, &c)
-	r.log.append(of, c.notable, *line)
+	r.log.append(of, &c, *line)
 	lines.Put(line)
 }
 
@@ -92,7 +97,7 @@ func (l *Log) chosen(c *choice, caller func() string) bool {
 func (l *Log) admit(c *choice, of *share) bool {
 	c.now = l.options.Now()
 	if c.notable && !l.rates.admits(of, c.now) {
-		l.drop(of, true, ByRate)
+		l.drop(of, true, ByRate, l.minuteOf(c.now))
 		return false
 	}
 	return true
@@ -174,7 +179,7 @@ func (r *Recorder) shareOf(o *rule.Outcome) *share {
 // memberNames are the members of a line. An attribute of such a name is left out.
 var memberNames = []string{
 	"t_us", "t", "key", "id", "api_key", "ip", "method", "path", "host", "tier", "cost", "at_us", "rule", "limit_name", "allowed", "limit", "remaining",
-	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before", "surface", "trace_id", "span_id",
+	"retry_after_us", "delay_us", "degraded", "list", "limits", "shadow_deny", "sample_rate", "sampled", "dropped_before", "dropped_since_us", "canary", "surface", "trace_id", "span_id",
 }
 
 // appendLine appends the line of a decision without its closing brace.
@@ -186,6 +191,9 @@ func (r *Recorder) appendLine(b []byte, a rule.Attributes, cost int64, o *rule.O
 	b = r.appendAttributes(b, a, key, o)
 	b = appendInt(append(b, `,"cost":`...), cost)
 	b = appendDecision(b, o)
+	if r.canary > 0 {
+		b = appendInt(append(b, `,"canary":`...), int64(r.canary))
+	}
 	return r.log.appendSample(b, c)
 }
 
@@ -195,8 +203,11 @@ func appendTime(b []byte, at int64, now time.Time) []byte {
 	if at == 0 {
 		at = now.UnixMicro()
 	}
-	return appendInt(append(b, `{"t_us":`...), at)
+	return appendInt(append(b, timeMember...), at)
 }
+
+// timeMember begins each line. A file that is opened again reads its first time behind it.
+const timeMember = `{"t_us":`
 
 // appendIdentity appends the identity that the decision counts: that of the binding claim,
 // else the API key, else the address. Then follow the API key and the address as a replay

@@ -26,7 +26,7 @@ func (l *Log) RecordTake(claims []stint.Claim, d stint.Decision, span w3ctrace.R
 	}
 	line, _ := lines.Get().(*[]byte)
 	*line = l.appendTake((*line)[:0], &claims[0], &d, &c)
-	l.append(l.takes, c.notable, *line)
+	l.append(l.takes, &c, *line)
 	lines.Put(line)
 }
 

@@ -68,8 +68,10 @@ func (w *writer) count(stored int) {
 		}
 	}
 	for _, from := range w.of[stored:] {
-		l.drop(from.share, from.notable, ByWrite)
-		l.missed.Add(from.missed)
+		l.drop(from.share, from.notable, ByWrite, from.minute)
+		if from.missed > 0 {
+			l.missed.add(from.missed, from.minute)
+		}
 	}
 }
 

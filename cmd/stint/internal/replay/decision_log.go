@@ -23,9 +23,10 @@ import (
 //     rules cannot be tried. The replay only weighs what was decided: a line stands for
 //     1/sample_rate decisions.
 //
-// A log may lack lines that were dropped: the next line of the same server says how many. They
-// may be of any caller and of any time since the line before, so the minutes from that line to
-// this one say too little of the callers in the sample. Their events are decided, because later
+// A log may lack lines that were dropped: the next line of the same server says how many, and the
+// minute of the first of them. They may be of any caller, so the minutes from that one to this
+// line say too little of the callers in the sample. Without the minute, as from an older server,
+// they begin at the line before, or at this line if it is the first of the file. Their events are decided, because later
 // decisions depend on them, but what the decisions stand for is counted without them.
 
 // logLine is what a line of a decision log says about its sample.
@@ -37,7 +38,8 @@ type logLine struct {
 	notable bool // denied or degraded: always logged
 	rule    string
 	dropped int64
-	envoy   bool // it is of Envoy's rate limit service
+	since   int64 // time of the first dropped one; 0: unknown
+	envoy   bool  // it is of Envoy's rate limit service
 }
 
 // takesRule is the rule of decisions on limits that callers bring. Rules do not apply to these,
@@ -67,6 +69,10 @@ func (f fields) logLine() (l logLine, err error) {
 		if err == nil && (l.dropped < 0 || l.dropped > mostDropped) {
 			err = fmt.Errorf("dropped_before: %d is out of range (a number of lines is 0 to %d)", l.dropped, int64(mostDropped))
 		}
+	}
+	if since := f.find("dropped_since_us"); since != nil && err == nil {
+		l.since, err = since.whole()
+		err = cmp.Or(err, checkTime("dropped_since_us", l.since))
 	}
 	return l, err
 }
@@ -157,6 +163,9 @@ func (t *logTally) findGapLocked(l *logLine, of *source, at int64) {
 	t.last[of] = now
 	if l.dropped == 0 {
 		return
+	}
+	if l.since > 0 { // exact, and known for the first line of a file, too
+		last, ok = l.since/minute, true
 	}
 	if !ok {
 		last = now

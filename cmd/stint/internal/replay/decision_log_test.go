@@ -84,6 +84,28 @@ func TestMinutesWithGapsAreExcluded(t *testing.T) {
 	}
 }
 
+// The first line of a file says when its gap began, although the line before it is in the file
+// before.
+func TestGapsReachIntoTheFileBefore(t *testing.T) {
+	line := func(minutes float64, sample string) string {
+		return decisionLine(int(minutes*minute), "a", "orders", true, sample)
+	}
+	before := line(1, inSample) + line(2, inSample) + line(3.5, inSample) // the last is in the gap
+	after := line(5.5, inSample+fmt.Sprintf(`,"dropped_before":2,"dropped_since_us":%d`, 3*minute)) + line(6, inSample)
+	o := Options{Limit: twoASecond(t).Limit, By: "key"}
+	for _, inputs := range [][]Input{inputsOf(before, after), inputsOf(before + after)} {
+		_, s := replayed(t, o, inputs...)
+		if l := s.DecisionLog; l.Gaps != 3 || l.Excluded != 2 || l.Events != 300 {
+			t.Errorf("%+v", l)
+		}
+	}
+	for _, wrong := range []string{"-1", `"x"`, "9223372036854775807"} {
+		if _, s := replayed(t, o, inputsOf(line(1, inSample)+line(2, inSample+`,"dropped_before":2,"dropped_since_us":`+wrong))...); s.Unreadable != 1 {
+			t.Errorf("%s: %+v", wrong, s)
+		}
+	}
+}
+
 // A gap is found if the line before it, or the one behind it, is in a part that is left out.
 func TestGapsReachIntoAPartOfALog(t *testing.T) {
 	line := func(minutes float64, sample string) string {

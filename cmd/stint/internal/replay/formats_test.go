@@ -129,6 +129,10 @@ func TestBrokenLinesOfEveryFormat(t *testing.T) {
 		"cloudflareWraps": {"auto", `{"EdgeStartTimestamp":-18446744073709}`, "EdgeStartTimestamp: lies outside"},
 		"cloudflareZero":  {"auto", `{"EdgeStartTimestamp":-5}`, "EdgeStartTimestamp: lies outside"},
 		"envoyNoTime":     {"envoy", `{"response_code":200}`, "has no start_time"},
+		"envoyDecimals":   {"envoy", `{"response_code":200,"start_time":"1772521925."}`, "is not a time such as"},
+		"envoyFraction":   {"envoy", `{"response_code":200,"start_time":"1772521925123.5"}`, "is not a time such as"},
+		"envoyHuge":       {"envoy", `{"response_code":200,"start_time":"99999999999999999999"}`, "is not a time such as"},
+		"envoySigned":     {"envoy", `{"response_code":200,"start_time":"1772521925.-5"}`, "is not a time such as"},
 		"envoyNumber":     {"envoy", `{"response_code":200,"start_time":1.5}`, "start_time: 1.5 is not a whole number"},
 		"traefikCut":      {"traefik", `{"StartUTC":"2026-03-03T07:12:05Z","Reque`, "is not JSON"},
 	} {
@@ -142,6 +146,17 @@ func TestBrokenLinesOfEveryFormat(t *testing.T) {
 				t.Errorf("%v, %v; want %s", all, err, c.want)
 			}
 		})
+	}
+}
+
+// Envoy's START_TIME may be a text of seconds, with decimals or without, or of milliseconds.
+func TestTextsOfSecondsAreTimes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1772521925": second, "1772521925.1": second + 100_000, "1772521925.123": second + 123_000, "1772521925.123456789": second + 123_456, "1772521925123": second + 123_000,
+	} {
+		if _, at := attributesOf(t, Format{}, `{"response_code":200,"start_time":"`+text+`"}`); at != want {
+			t.Errorf("%s: %d, want %d", text, at, want)
+		}
 	}
 }
 

@@ -105,23 +105,50 @@ func dialectOf(kind formatKind, all fields) *jsonDialect {
 }
 
 // timeOf returns the time of a line: RFC 3339, or a whole number of seconds,
-// milliseconds, microseconds or nanoseconds since 1970, told apart by its size.
+// milliseconds, microseconds or nanoseconds since 1970, told apart by its size. In
+// quotes, seconds may have decimals, as in START_TIME(%s.%3f) of Envoy.
 func (d *jsonDialect) timeOf(all fields) (int64, error) {
 	f := all.find(d.time)
 	if f == nil {
 		return 0, errors.New("has no " + d.time)
 	}
 	if f.kind == kindText {
-		t, err := time.Parse(time.RFC3339, f.value)
+		t, err := timeOfText(f.value)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %.40q is not a time such as 2026-03-03T07:12:04.5Z", d.time, f.value)
+			return 0, fmt.Errorf("%s: %.40q is not a time such as 2026-03-03T07:12:04.5Z or 1772521924.5", d.time, f.value)
 		}
-		return t.UnixMicro(), checkTime(d.time, t.UnixMicro())
+		return t, checkTime(d.time, t)
 	}
 	t, err := f.whole()
 	if err != nil {
 		return 0, err
 	}
+	t = sinceEpoch(t)
+	return t, checkTime(d.time, t)
+}
+
+// timeOfText returns the time of a text in microseconds.
+func timeOfText(text string) (int64, error) {
+	whole, decimals, cut := strings.Cut(text, ".")
+	n, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil {
+		t, err := time.Parse(time.RFC3339, text)
+		return t.UnixMicro(), err
+	}
+	t := sinceEpoch(int64(n))
+	if !cut {
+		return t, nil
+	}
+	if _, err := strconv.ParseUint(decimals, 10, 63); err != nil || n >= 1e11 { // of seconds alone
+		return 0, errors.New("is not a time")
+	}
+	micros, err := strconv.ParseInt((decimals + "000000")[:6], 10, 64)
+	return t + micros, err
+}
+
+// sinceEpoch returns a number of seconds, milliseconds, microseconds or nanoseconds in
+// microseconds.
+func sinceEpoch(t int64) int64 {
 	switch {
 	case t < 0: // out of range; multiplied, it could wrap around
 	case t < 1e11:
@@ -131,7 +158,7 @@ func (d *jsonDialect) timeOf(all fields) (int64, error) {
 	case t >= 1e17:
 		t /= 1e3
 	}
-	return t, checkTime(d.time, t)
+	return t
 }
 
 // translate gives the fields the names and forms of attributes.

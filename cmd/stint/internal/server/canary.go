@@ -81,6 +81,9 @@ func (r *rules) addCanary(v *version, set *rule.Set, from *ruleset.Version) erro
 		return err
 	}
 	own.warned = v.warned
+	if own.recorder != nil {
+		own.recorder.OfCanary(from.Number)
+	}
 	for name := range own.headers {
 		v.headers[name] = true
 	}
