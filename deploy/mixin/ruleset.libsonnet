@@ -37,6 +37,18 @@ function(c)
     g.series('Denied by a penalty', 'Requests per second whose caller is being punished.', 'reqps', [[of('sum by (rule) (rate(stint_penalty_denials_total{%%(sel)s, %s}[%%(w)s]))' % rule), '{{rule}}']]),
     g.series('Lists', 'Requests per second that the allow list and the deny list decided.', 'reqps', [[of('sum by (decision) (rate(stint_decisions_total{%(sel)s, decision=~"whitelist|blacklist"}[%(w)s]))'), '{{decision}}']]),
 
+    g.row('Canary'),
+    g.series('Callers in the canary', 'Share of the callers that get the new rules of a canary, by node; 0 without one. Nodes that differ do not see the source of the rules.', 'percentunit', [[of('stint_canary_share{%(sel)s}'), '{{instance}}']]),
+    g.series('Denied by each side', 'Share of the requests since the canary began that its rules denied (canary), and the old rules (control). Empty without a canary.', 'percentunit', [[
+      of(|||
+        sum by (side) (stint_canary_requests{%(sel)s, result="denied"})
+        / (sum by (side) (stint_canary_requests{%(sel)s}) > 0)
+      |||),
+      '{{side}}',
+    ]]),
+    g.series('Requests of each side', 'Requests since the canary began, by side and result.', 'short', [[of('sum by (side, result) (stint_canary_requests{%(sel)s})'), '{{side}} {{result}}']]),
+    g.series('Canaries that ended', 'By result and reason.', 'short', [[of('sum by (result, reason) (stint_canary_ends_total{%(sel)s})'), '{{result}} {{reason}}']]),
+
     g.row('How rules arrive'),
     g.series('Version in force', 'By node. Nodes that share a source and differ for long do not see it. Each node numbers the versions of rule files on its own.', 'short', [[of('stint_rules_version{%(sel)s}'), '{{instance}}']]),
     g.series('Source up', '0 after three failed polls in a row.', 'bool', [[of('stint_rules_source_up{%(sel)s}'), '{{instance}}']]),

@@ -45,7 +45,7 @@ func TestEachPanelShowsSomething(t *testing.T) {
 	t.Parallel()
 	shared := shareStore(t)
 	p := startPrometheus(t, "", map[string][]string{
-		"stint":       {shared.scraped.Listener.Addr().String(), inMemory(t)},
+		"stint":       {shared.scraped.Listener.Addr().String(), inMemory(t), withCanary(t)},
 		"application": {application(t)},
 	})
 	shared.suffer(t)
@@ -159,6 +159,31 @@ func inMemory(t *testing.T) (admin string) {
 		check(addr, fmt.Sprintf("invented%d", n), "/")
 		check(addr, "hot", "/")
 	})
+	return admin
+}
+
+// withCanary starts a server with a canary, of whose callers the new rules deny more.
+func withCanary(t *testing.T) (admin string) {
+	t.Helper()
+	addr, source := processtest.FreeAddr(t), "redis://"+redistest.Server(t).Addr()
+	admin = serve(t, "--http", addr, "--rules", source, "--store", source)
+	for _, change := range []struct{ query, limit string }{{"", "1000/h"}, {"?canary=0.5&abort_above=1", "1/h"}} {
+		text := "rules: [{id: tried, by: [api_key], limit: " + change.limit + "}]\n"
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+admin+"/rules"+change.query, strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "text/yaml")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", r.URL, resp.Status)
+		}
+	}
+	repeat(t, func(n int) { check(addr, fmt.Sprintf("key%d", n%20), "/") })
 	return admin
 }
 
