@@ -21,13 +21,35 @@ const liveRules = "live"
 
 // replayReport are the flags that say what the report of a replay has.
 type replayReport struct {
-	against     string
-	top         int
-	alone       bool
+	against string
+	top     int
+	alone   bool
+	keys    shownKeys
+	json    bool
+	admin   adminFlags // of live rules, or those of a version
+}
+
+// shownKeys are the flags that say how a report shows credentials.
+type shownKeys struct {
 	showKeys    bool
 	keyHashFile string
-	json        bool
-	admin       adminFlags // of live rules, or those of a version
+}
+
+func (f *shownKeys) define(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.showKeys, "show-keys", false, "show credentials as they are, not shortened")
+	flags.StringVar(&f.keyHashFile, "key-hash-file", "", "`FILE` with the secret of the hashes beside shortened credentials, as in stint serve (default a random secret)")
+}
+
+// set reads the secret and sets the options of a replay.
+func (f *shownKeys) set(o *replay.Options) (err error) {
+	key := decisionlog.NewKey()
+	if f.keyHashFile != "" {
+		if key, err = decisionlog.ReadKey(f.keyHashFile); err != nil {
+			return usagef("--key-hash-file: %w", err)
+		}
+	}
+	o.ShowKeys, o.Hash = f.showKeys, key.Hash
+	return nil
 }
 
 func (f *replayReport) define(c *cobra.Command) {
@@ -35,8 +57,7 @@ func (f *replayReport) define(c *cobra.Command) {
 		flags.StringVar(&f.against, "against", "", "also decide by these `RULES`, named as in --rules, and report what they decide differently")
 		flags.IntVar(&f.top, "top", replay.DefaultTop, "list the `N` callers with the most denials, at most "+strconv.Itoa(replay.MostTop))
 		flags.BoolVar(&f.alone, "alone", true, "also count what each rule denies when it is the only one; =false needs about half the memory")
-		flags.BoolVar(&f.showKeys, "show-keys", false, "show credentials as they are, not shortened")
-		flags.StringVar(&f.keyHashFile, "key-hash-file", "", "`FILE` with the secret of the hashes beside shortened credentials, as in stint serve (default a random secret)")
+		f.keys.define(flags)
 		flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	})
 	grouped(c.Flags(), "Server", func(flags *pflag.FlagSet) {
@@ -50,14 +71,10 @@ func (f *replayReport) options(c *cobra.Command, o *replay.Options) (err error) 
 	if f.top < 1 || f.top > replay.MostTop {
 		return usagef("--top: %d is out of range (give a number from 1 to %d)", f.top, replay.MostTop)
 	}
-	o.Top, o.Alone, o.ShowKeys = f.top, f.alone, f.showKeys
-	key := decisionlog.NewKey()
-	if f.keyHashFile != "" {
-		if key, err = decisionlog.ReadKey(f.keyHashFile); err != nil {
-			return usagef("--key-hash-file: %w", err)
-		}
+	o.Top, o.Alone = f.top, f.alone
+	if err := f.keys.set(o); err != nil {
+		return err
 	}
-	o.Hash = key.Hash
 	if f.against == "" {
 		return nil
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint/cmd/stint/internal/limitsearch"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
 
 // suggestFlags are the flags of stint suggest.
@@ -14,6 +16,8 @@ type suggestFlags struct {
 	inputFlags
 
 	by, denyBelow string
+	callers       int
+	keys          shownKeys
 	json          bool
 }
 
@@ -32,13 +36,16 @@ of one unit less denies too much.
 ATTR is the attribute to count by: ip, user, header:user-agent, or any member of a
 JSON line, such as key.`,
 		Example: `  stint suggest --by ip --deny-below 1% access.log
-  stint suggest --by api_key --deny-below 0.1% --json events.jsonl.gz`,
+  stint suggest --by api_key --deny-below 0.1% --json events.jsonl.gz
+  stint suggest --by ip --callers 10 access.log`,
 		Args: arguments(1, noMaximum, "at least one input", "access.log, or - for standard input"),
 		RunE: f.run,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that limits count by")
 	flags.StringVar(&f.denyBelow, "deny-below", "1%", "the `SHARE` of requests and of callers to deny less of, such as 1% or 0.01")
+	flags.IntVar(&f.callers, "callers", 0, "also list the `N` callers with the most requests, at most "+strconv.Itoa(replay.MostTop)+"; their keys are then kept in memory")
+	f.keys.define(flags)
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	f.define(c)
 	return c
@@ -87,5 +94,9 @@ func (f *suggestFlags) options() (o limitsearch.Options, err error) {
 		return o, usagef("--deny-below: %.40q is not a share (write it as 1%% or 0.01: above 0 and at most 100%%)", f.denyBelow)
 	}
 	o.DenyBelow = share
-	return o, nil
+	if f.callers < 0 || f.callers > replay.MostTop {
+		return o, usagef("--callers: %d is out of range (give a number from 0 to %d)", f.callers, replay.MostTop)
+	}
+	o.Busiest = f.callers
+	return o, f.keys.set(&o.Replay)
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +24,8 @@ func TestSuggestRefusesWrongUsage(t *testing.T) {
 		"noShare":   {`--deny-below: "0" is not a share`, []string{"--by", "ip", "--deny-below", "0", sampleLog}},
 		"tooMuch":   {`--deny-below: "101%" is not a share`, []string{"--by", "ip", "--deny-below", "101%", sampleLog}},
 		"wrongWord": {`--deny-below: "off" is not a share`, []string{"--by", "ip", "--deny-below", "off", sampleLog}},
+		"callers":   {"--callers: 1001 is out of range", []string{"--by", "ip", "--callers", "1001", sampleLog}},
+		"noSecret":  {"--key-hash-file: ", []string{"--by", "ip", "--callers", "1", "--key-hash-file", "none", sampleLog}},
 		"format":    {`--format: "csv" is not known`, []string{"--by", "ip", "--format", "csv", sampleLog}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +54,40 @@ func TestSuggestedLimitsHold(t *testing.T) {
 	}
 }
 
-func TestSuggestDocumentHolds(t *testing.T) { wantDocumentHolds(t, "../../docs/suggest.md", 1, 1) }
+// The busiest callers are listed, and credentials among them are shortened.
+func TestBusiestCallersAreListed(t *testing.T) {
+	log := strings.Repeat(`{"t_us":1772521925000000,"api_key":"sk_live_busy_1234567890"}`+"\n", 5) +
+		strings.Repeat(`{"t_us":1772521927000000,"api_key":"sk_live_busy_1234567890"}`+"\n", 2) +
+		strings.Repeat(`{"t_us":1772521927000000,"api_key":"sk_live_less_1234567890"}`+"\n", 3) + `{"t_us":1772521928000000,"ip":"192.0.2.1"}` + "\n"
+	args := []string{"suggest", "--by", "api_key", "--deny-below", "50%", "--json"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"--callers", "2", "--show-keys"}, "sk_live_busy_1234567890 7 5 7 7, sk_live_less_1234567890 3 3 3 3"},
+		{[]string{"--callers", "9", "--show-keys"}, "sk_live_busy_1234567890 7 5 7 7, sk_live_less_1234567890 3 3 3 3, 192.0.2.1 1 1 1 1"},
+	} {
+		got := runIn(t, log, append(append(slices.Clone(args), c.args...), "-")...)
+		var r limitsearch.Report
+		if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.status != 0 {
+			t.Fatal(err, got)
+		}
+		var list []string
+		for _, b := range r.Busiest {
+			list = append(list, fmt.Sprint(b.Caller, " ", b.Requests, " ", b.PeakSecond, " ", b.PeakMinute, " ", b.PeakHour))
+		}
+		if s := strings.Join(list, ", "); s != c.want {
+			t.Errorf("%v: %s, want %s", c.args, s, c.want)
+		}
+	}
+	shortened := runIn(t, log, "suggest", "--by", "api_key", "--callers", "2", "-")
+	if !regexp.MustCompile(`\nsk_live…[0-9a-f]{6} +7 +63.64 % +5 +7 +7\n`).MatchString(shortened.out) || strings.Contains(shortened.out, "1234567890") {
+		t.Error(shortened.out)
+	}
+}
+
+func TestSuggestDocumentHolds(t *testing.T) { wantDocumentHolds(t, "../../docs/suggest.md", 2, 1) }
 
 // A sweep decides as one replay for each of its limits.
 func TestSweepEqualsReplays(t *testing.T) {

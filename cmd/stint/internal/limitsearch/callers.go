@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
+	"strings"
 
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
@@ -16,12 +17,14 @@ type callers struct {
 	seed    maphash.Seed
 	index   map[uint64]int32 // in list
 	list    []caller
-	events  int64 // without those left out
+	keys    []string // of list; nil: they are not kept
+	named   bool     // the keys are kept
+	events  int64    // without those left out
 	leftOut int64
 }
 
-func newCallers() *callers {
-	return &callers{seed: maphash.MakeSeed(), index: map[uint64]int32{}}
+func newCallers(named bool) *callers {
+	return &callers{seed: maphash.MakeSeed(), index: map[uint64]int32{}, named: named}
 }
 
 // caller holds the requests of one caller in order: the time since the request
@@ -48,6 +51,9 @@ func (c *callers) add(e replay.KeyedEvent) error {
 		i = int32(len(c.list))
 		c.index[hash] = i
 		c.list = append(c.list, caller{})
+		if c.named {
+			c.keys = append(c.keys, strings.Clone(e.Key))
+		}
 	}
 	c.list[i].add(e.Time, e.Cost)
 	c.events++

@@ -34,6 +34,10 @@ type Options struct {
 	// DenyBelow is the share of requests, and of callers, that a limit must deny
 	// less of: above 0 and at most 1.
 	DenyBelow float64
+
+	// Busiest is the number of callers to list. Above 0 the search also keeps the key of each
+	// caller in memory.
+	Busiest int
 }
 
 // Report is the result of a search.
@@ -44,6 +48,9 @@ type Report struct {
 	DenyBelow float64 `json:"deny_below"`
 	// LeftOut counts the refunds and peeks among the events. A search ignores them.
 	LeftOut int64 `json:"left_out"`
+
+	// Busiest are the callers with the most requests, the busiest first.
+	Busiest []Busy `json:"busiest,omitempty"`
 
 	Windows []Window `json:"windows"`
 	// Buckets are the token buckets of the frontier, by rate: every other bucket
@@ -108,12 +115,13 @@ func Find(ctx context.Context, options Options, inputs ...replay.Input) (Report,
 		return Report{}, fmt.Errorf("deny-below: %v is out of range (use a share above 0 and at most 1)", options.DenyBelow)
 	}
 	options.Replay.Rules = nil
-	callers := newCallers()
+	callers := newCallers(options.Busiest > 0)
 	reading, err := replay.ReadKeys(ctx, options.Replay, callers.add, inputs...)
 	report := Report{Reading: reading, By: options.Replay.By, DenyBelow: options.DenyBelow, LeftOut: callers.leftOut, Windows: []Window{}, Buckets: []Bucket{}}
 	if ctx.Err() != nil || callers.events == 0 {
 		return report, err
 	}
+	report.Busiest = callers.busiest(&options)
 	s := search{callers: callers, below: options.DenyBelow}
 	return report, errors.Join(err, s.fill(ctx, &report))
 }

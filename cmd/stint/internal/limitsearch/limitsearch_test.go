@@ -43,7 +43,7 @@ func inputOf(text string) replay.Input {
 
 func found(t *testing.T, text string, below float64, reorder time.Duration) Report {
 	t.Helper()
-	report, err := Find(t.Context(), Options{replay.Options{By: "key", Reorder: reorder}, below}, inputOf(text))
+	report, err := Find(t.Context(), Options{Replay: replay.Options{By: "key", Reorder: reorder}, DenyBelow: below}, inputOf(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestTheReportEndsWithARule(t *testing.T) {
 
 func TestNothingToSearchIn(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "refunds": `{"t_us":1,"key":"a","cost":-1}`} {
-		r, err := Find(t.Context(), Options{replay.Options{By: "key"}, 0.01}, inputOf(text))
+		r, err := Find(t.Context(), Options{Replay: replay.Options{By: "key"}, DenyBelow: 0.01}, inputOf(text))
 		if err != nil || r.Suggested != nil || len(r.Windows) != 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
@@ -193,17 +193,17 @@ func TestNothingToSearchIn(t *testing.T) {
 		}
 	}
 	line := `{"t_us":1,"key":"a","api_key":"a","id":"a","path":"/x","cost":1,"rule":"r","allowed":true,"sample_rate":0.01}`
-	if _, err := Find(t.Context(), Options{replay.Options{By: "key"}, 0.01}, inputOf(line)); err == nil || !strings.Contains(err.Error(), "is a sample of requests") {
+	if _, err := Find(t.Context(), Options{Replay: replay.Options{By: "key"}, DenyBelow: 0.01}, inputOf(line)); err == nil || !strings.Contains(err.Error(), "is a sample of requests") {
 		t.Error(err)
 	}
 	for _, below := range []float64{0, -1, 1.01} {
-		if _, err := Find(t.Context(), Options{replay.Options{By: "key"}, below}); err == nil || !strings.Contains(err.Error(), "deny-below: ") {
+		if _, err := Find(t.Context(), Options{Replay: replay.Options{By: "key"}, DenyBelow: below}); err == nil || !strings.Contains(err.Error(), "deny-below: ") {
 			t.Errorf("%v: %v", below, err)
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := Find(ctx, Options{replay.Options{By: "key"}, 0.01}, inputOf(traffic(1, 10, 2, false))); !errors.Is(err, context.Canceled) {
+	if _, err := Find(ctx, Options{Replay: replay.Options{By: "key"}, DenyBelow: 0.01}, inputOf(traffic(1, 10, 2, false))); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -21,6 +21,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	if len(r.Windows) == 0 {
 		return errors.Join(err, w.Flush())
 	}
+	r.writeBusiest(w)
 	r.writePeaks(w)
 	r.writeWindows(w)
 	r.writeBuckets(w)

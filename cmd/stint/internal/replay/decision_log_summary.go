@@ -15,6 +15,9 @@ type LogReading struct {
 	LeftOut int64 `json:"left_out"` // decisions on callers outside of the sample, and on limits that callers bring or that Envoy's files have
 	Dropped int64 `json:"dropped"`  // lines that the log lacks
 	Gaps    int64 `json:"minutes_with_gaps"`
+	// EventsInGaps is the number of events in these minutes. Only what reads keys sets it, because
+	// its figures include them.
+	EventsInGaps int64 `json:"events_in_gaps,omitempty"`
 
 	// ShareOfCallers is the share of all callers that are in a sample of callers. If the
 	// share changed within the log, it is the least, and GreatestShare the greatest.
@@ -35,6 +38,18 @@ func (t *logTally) reading() *LogReading {
 	}
 	if t.greatest > t.share {
 		r.GreatestShare = t.greatest
+	}
+	return r
+}
+
+// readingOfKeys is the reading of all events, which are counted as one caller.
+func (t *logTally) readingOfKeys() *LogReading {
+	for m := range t.open {
+		t.close(m)
+	}
+	r := t.reading()
+	if r != nil {
+		r.EventsInGaps = t.excluded
 	}
 	return r
 }
@@ -149,8 +164,8 @@ func (s *LogSummary) write(w io.Writer) {
 }
 
 // write writes what the reader of figures on callers must know of the log. callers is the number
-// of callers that were read. The figures include the minutes that lack lines.
-func (r *LogReading) write(w io.Writer, callers int64) {
+// of callers that were read, of events. The figures include the minutes that lack lines.
+func (r *LogReading) write(w io.Writer, callers, events int64) {
 	if r == nil {
 		return
 	}
@@ -160,7 +175,8 @@ func (r *LogReading) write(w io.Writer, callers int64) {
 	}
 	r.writeDoubts(w, callers)
 	if r.Gaps > 0 {
-		fmt.Fprintf(w, "not excluded\t%d minutes that lack lines: their callers may have made more requests\n", r.Gaps)
+		share := float64(r.EventsInGaps) / float64(max(1, events))
+		fmt.Fprintf(w, "not excluded\t%d minutes that lack lines, with %s of the events: their callers may have made more requests\n", r.Gaps, percent(share))
 	}
 }
 

@@ -193,18 +193,19 @@ func TestDecisionLogsStandForRecordedRequests(t *testing.T) {
 // A sweep, and all else that reads keys, tells what the log lacks.
 func TestReadersOfKeysTellOfDecisionLogs(t *testing.T) {
 	events := decisionLine(1, "a", "orders", true, inSample) + decisionLine(2, "b", "orders", false, elsewhere) +
-		decisionLine(3*minute, "a", "orders", true, `"sample_rate":0.1,"sampled":true,"dropped_before":7`) + decisionLine(3*minute, "a", "orders", false, denied)
+		decisionLine(3*minute, "a", "orders", true, `"sample_rate":0.1,"sampled":true,"dropped_before":7`) + decisionLine(3*minute, "a", "orders", false, denied) +
+		decisionLine(9*minute, "a", "orders", true, inSample)
 	o := Options{By: "key"}
 	r, err := Sweep(t.Context(), o, []Swept{{1, twoASecond(t).Limit}}, inputsOf(events)...)
-	want := LogReading{Lines: 4, LeftOut: 1, Dropped: 7, Gaps: 4, ShareOfCallers: 0.01, GreatestShare: 0.1}
-	if err != nil || r.DecisionLog == nil || *r.DecisionLog != want || r.Events != 3 {
+	want := LogReading{Lines: 5, LeftOut: 1, Dropped: 7, Gaps: 4, EventsInGaps: 3, ShareOfCallers: 0.01, GreatestShare: 0.1}
+	if err != nil || r.DecisionLog == nil || *r.DecisionLog != want || r.Events != 4 {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	var table strings.Builder
 	if err := r.WriteText(&table, "limit"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"all decisions of 1 % of the callers", "1 lines of other callers", "fewer than 30 callers", "the log lacks 7 lines", "1 % of the callers in one part of the log and 10 % in another", "4 minutes that lack lines"} {
+	for _, want := range []string{"all decisions of 1 % of the callers", "1 lines of other callers", "fewer than 30 callers", "the log lacks 7 lines", "1 % of the callers in one part of the log and 10 % in another", "4 minutes that lack lines, with 75 % of the events"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}

@@ -56,12 +56,15 @@ func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error,
 		reading.Events++
 		reading.FirstUS, reading.LastUS = min(reading.FirstUS, p.t), max(reading.LastUS, p.t)
 		keys.add(p.text)
+		if p.caller != 0 { // of a decision log
+			log.count(p.t, 0, true)
+		}
 		return each(KeyedEvent{p.t, p.text, p.cost, p.at})
 	})
 	reading.Keys = int64(keys.count)
 	reading.Outside, reading.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
 	reading.Unreadable, reading.UnreadableLines = r.merger.bad.count, append([]BadLine{}, r.merger.bad.first...)
-	reading.DecisionLog = log.reading()
+	reading.DecisionLog = log.readingOfKeys()
 	if log.weighsOnly() && reading.Events == 0 {
 		err = errors.Join(err, errors.New("the decision log is a sample of requests, so limits cannot be tried on it (log with --decision-log-sample 1%:caller)"))
 	}

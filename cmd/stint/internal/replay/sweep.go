@@ -132,6 +132,6 @@ func (r *Reading) WriteText(w io.Writer) error {
 			fmt.Fprintf(w, "%s\t%d\n", row.name, row.count)
 		}
 	}
-	r.DecisionLog.write(w, r.Keys)
+	r.DecisionLog.write(w, r.Keys, r.Events)
 	return err
 }
