@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -99,6 +100,9 @@ func TestADecisionLogToAPipeThatNobodyReads(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	if status := p.exit(); status != 0 {
 		t.Errorf("status %d", status)
+	}
+	if log := strings.Join(p.logged(), "\n"); !regexp.MustCompile(`the last lines are lost.* lines=[1-9]`).MatchString(log) {
+		t.Errorf("the log does not say how many lines are lost:\n%s", log)
 	}
 }
 

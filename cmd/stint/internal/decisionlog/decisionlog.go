@@ -82,6 +82,7 @@ type Log struct {
 	options Options
 	allowed atomic.Uint64 // lines that the sink has stored
 	denied  atomic.Uint64 // the same of denied and degraded decisions
+	writing atomic.Int64  // lines that the sink has at the moment
 	reopen  atomic.Bool   // the sink is to open its file again
 	wake    chan struct{} // holds a value when the writer is to look at once
 	takes   *share        // of limits that callers bring
@@ -170,6 +171,13 @@ func (l *Log) assignLocked() {
 // Written returns the number of lines that the sink has stored: those of the sample of
 // allowed decisions, and those of denied and degraded decisions.
 func (l *Log) Written() (allowed, denied uint64) { return l.allowed.Load(), l.denied.Load() }
+
+// Waiting returns the number of lines that are neither stored nor dropped.
+func (l *Log) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mu.of) + int(l.writing.Load())
+}
 
 // Reopen has the sink open its file again, soon. A sink without a file ignores it.
 func (l *Log) Reopen() {

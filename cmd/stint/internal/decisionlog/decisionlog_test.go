@@ -334,6 +334,24 @@ func TestLinesNameTheirCanary(t *testing.T) {
 	}
 }
 
+// Lines that the sink does not take at the end are logged with their number, because nothing reads
+// the metrics any more.
+func TestTheEndSaysHowManyLinesAreLost(t *testing.T) {
+	var log bytes.Buffer
+	f := newFixture(t, twoRules, Options{Sample: Sample{Share: 1}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	f.sink.room = 0
+	for range 3 {
+		f.decide(rule.Map{"api_key": "k", "path": "/a"})
+	}
+	if n := f.log.Waiting(); n != 3 {
+		t.Errorf("%d lines wait", n)
+	}
+	f.end()
+	if n := f.log.Waiting(); n != 0 || !strings.Contains(log.String(), "the last lines are lost") || !strings.Contains(log.String(), "lines=3") {
+		t.Errorf("%d lines wait, logged %s", n, &log)
+	}
+}
+
 func TestASlowSinkLosesCountedLines(t *testing.T) {
 	f := newFixture(t, twoRules, Options{Sample: Sample{Share: 1}})
 	a := rule.Map{"api_key": "k", "path": "/a/" + strings.Repeat("x", 400)}

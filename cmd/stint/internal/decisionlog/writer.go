@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// LastLinesLost is logged at the end with the number of lines that the sink does not take.
+const LastLinesLost = "decision log: the last lines are lost, because the file, the stream or the collector does not take them"
+
 // Run writes lines until done is closed, then writes the remaining ones and closes the sink.
 // All decisions must have been recorded when done is closed.
 func (l *Log) Run(done <-chan struct{}) {
@@ -16,7 +19,9 @@ func (l *Log) Run(done <-chan struct{}) {
 		case <-ticker.C:
 		case <-l.wake:
 		case <-done:
-			w.flush()
+			if lost := w.flush(); lost > 0 {
+				l.options.Logger.Error(LastLinesLost, "lines", lost)
+			}
 			if err := l.options.Sink.Close(); err != nil {
 				l.options.Logger.Error("decision log: cannot be closed", "error", err)
 			}
@@ -34,7 +39,8 @@ type writer struct {
 	failed bool     // the last write failed, and was logged
 }
 
-func (w *writer) flush() {
+// flush writes all lines, and returns the number of those that the sink does not take.
+func (w *writer) flush() (lost int) {
 	l := w.log
 	if l.reopen.Swap(false) {
 		w.reopen()
@@ -42,12 +48,14 @@ func (w *writer) flush() {
 	l.mu.Lock()
 	w.lines, l.mu.lines = l.mu.lines, w.lines[:0]
 	w.of, l.mu.of = l.mu.of, w.of[:0]
+	l.writing.Store(int64(len(w.of)))
 	l.mu.Unlock()
 	if len(w.lines) == 0 {
-		return
+		return 0
 	}
 	stored, err := l.options.Sink.WriteLines(w.lines)
 	w.count(stored)
+	l.writing.Store(0)
 	switch {
 	case err != nil && !w.failed:
 		l.options.Logger.Error("decision log: cannot be written; lines are dropped and counted until it can", "error", err)
@@ -55,6 +63,7 @@ func (w *writer) flush() {
 		l.options.Logger.Info("decision log: can be written again")
 	}
 	w.failed = err != nil
+	return len(w.of) - stored
 }
 
 // count counts the lines that the sink has stored, and drops the others.

@@ -174,14 +174,24 @@ func (e *Export) Run(ctx context.Context, registry prometheus.Gatherer) {
 		meters = metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(e.resource))
 	}
 	<-ctx.Done()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	e.end(context.WithoutCancel(ctx), meters)
+}
+
+// end sends what is left, within endTime, and logs what could not be sent.
+func (e *Export) end(ctx context.Context, meters *metric.MeterProvider) {
+	end, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
+	before := e.DroppedSpans()
 	var wait sync.WaitGroup
 	if e.provider != nil {
-		wait.Go(func() { e.unsent(e.provider.Shutdown(end)) })
+		wait.Go(func() { _ = e.provider.Shutdown(end) }) // the spans are counted below
 	}
 	if meters != nil {
-		wait.Go(func() { e.unsent(meters.Shutdown(end)) })
+		wait.Go(func() {
+			if err := meters.Shutdown(end); err != nil {
+				e.log.Warn("the last metrics were not sent", "error", short(err))
+			}
+		})
 	}
 	ended := make(chan struct{})
 	go func() { wait.Wait(); close(ended) }()
@@ -189,12 +199,11 @@ func (e *Export) Run(ctx context.Context, registry prometheus.Gatherer) {
 	case <-ended:
 	case <-end.Done():
 	}
-}
-
-// unsent logs that the last metrics or spans were not sent.
-func (e *Export) unsent(err error) {
-	if err != nil {
-		e.log.Debug("the last metrics or spans were not sent", "error", short(err))
+	if e.queue == nil {
+		return
+	}
+	if lost := int64(e.DroppedSpans()-before) + e.queue.unsent(); lost > 0 {
+		e.log.Warn("the last spans were not sent", "spans", lost)
 	}
 }
 

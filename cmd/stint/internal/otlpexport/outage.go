@@ -69,8 +69,12 @@ type queue struct {
 	trace.SpanProcessor
 
 	waiting atomic.Int64
+	sending atomic.Int64
 	dropped atomic.Uint64
 }
+
+// unsent returns the number of spans that are neither delivered nor dropped.
+func (q *queue) unsent() int64 { return q.waiting.Load() + q.sending.Load() }
 
 func newQueue(to trace.SpanExporter) *queue {
 	q := &queue{}
@@ -97,7 +101,10 @@ type delivery struct {
 
 // ExportSpans implements [trace.SpanExporter].
 func (d *delivery) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
-	d.queue.waiting.Add(-int64(len(spans)))
+	n := int64(len(spans))
+	d.queue.sending.Add(n)
+	d.queue.waiting.Add(-n)
+	defer d.queue.sending.Add(-n)
 	if d.SpanExporter.ExportSpans(ctx, spans) != nil {
 		d.queue.dropped.Add(uint64(len(spans)))
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
@@ -31,7 +32,7 @@ func (s *Server) runDecisionLog(ctx context.Context) (wait func()) {
 		select {
 		case <-done:
 		case <-time.After(lastWrite):
-			s.log.Error("decision log: the last lines are lost, because the file, the stream or the collector does not take them")
+			s.log.Error(decisionlog.LastLinesLost, "lines", l.Waiting())
 		}
 	}
 }

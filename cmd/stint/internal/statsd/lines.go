@@ -35,13 +35,17 @@ func newLines(tags, envoy bool) *lines {
 	return &lines{tags: tags, envoy: envoy, series: map[string]*series{}}
 }
 
-// read adds what has happened since the last time.
-func (l *lines) read(families []*dto.MetricFamily) {
+// read adds what has happened since the last time. If the registry could be read only in part, the
+// series that are missing have not ended: forgotten, they would be sent with their totals next time.
+func (l *lines) read(families []*dto.MetricFamily, whole bool) {
 	l.round++
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			l.readMetric(f.GetName(), m)
 		}
+	}
+	if !whole {
+		return
 	}
 	ended := 0
 	for key, s := range l.series {

@@ -142,7 +142,7 @@ func (c *Client) send(registry prometheus.Gatherer, until time.Time) {
 	if err != nil {
 		c.options.Logger.Debug("metrics could not be read", "error", err) // those that could be are there
 	}
-	c.lines.read(families)
+	c.lines.read(families, err == nil)
 	c.note(c.sendAll(until))
 }
 

@@ -2,6 +2,7 @@ package statsd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,12 +14,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // sentBy returns the lines that one send of a registry makes.
 func sentBy(l *lines, registry prometheus.Gatherer, most int) (all []string) {
-	families, _ := registry.Gather()
-	l.read(families)
+	families, err := registry.Gather()
+	l.read(families, err == nil)
 	for packet, sent := range l.packets(most) {
 		if len(packet) > most {
 			panic("the packet is too long")
@@ -125,7 +127,7 @@ func TestCountsWaitForTheCollector(t *testing.T) {
 	l := newLines(true, false)
 	read := func() {
 		families, _ := registry.Gather()
-		l.read(families)
+		l.read(families, true)
 	}
 	count.WithLabelValues("a").Add(2)
 	read()
@@ -139,6 +141,29 @@ func TestCountsWaitForTheCollector(t *testing.T) {
 	}
 	if sentBy(l, registry, 1000); len(l.series) != 1 {
 		t.Errorf("%d series are kept", len(l.series))
+	}
+}
+
+// A read of the registry that fails, in part or as a whole, ends no series: its total is not sent
+// again.
+func TestAFailedReadSendsNoTotalAgain(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	count := prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total", Help: "-"})
+	registry.MustRegister(count)
+	l := newLines(true, false)
+	failing := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return nil, errors.New("no metrics") })
+	count.Add(1000)
+	for i, step := range []struct {
+		from prometheus.Gatherer
+		want []string
+	}{{registry, []string{"c_total:1000|c"}}, {failing, nil}, {failing, nil}, {registry, nil}} {
+		if got := sentBy(l, step.from, 1000); !slices.Equal(got, step.want) {
+			t.Errorf("read %d sends %q, want %q", i, got, step.want)
+		}
+	}
+	count.Add(5)
+	if got := sentBy(l, registry, 1000); !slices.Equal(got, []string{"c_total:5|c"}) {
+		t.Errorf("%q", got)
 	}
 }
 
