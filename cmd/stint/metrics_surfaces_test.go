@@ -81,9 +81,9 @@ func (s *everySurface) ask(method, listener, path, body string, header ...string
 	return string(text)
 }
 
-func (s *everySurface) check(key, path string) string {
+func (s *everySurface) check(key, path string) {
 	s.t.Helper()
-	return s.ask(http.MethodPost, "http", "/v1/check", fmt.Sprintf(`{"attributes":{"api_key":%q,"path":%q}}`, key, path))
+	_ = s.ask(http.MethodPost, "http", "/v1/check", fmt.Sprintf(`{"attributes":{"api_key":%q,"path":%q}}`, key, path))
 }
 
 // samples returns all series of a scrape.
