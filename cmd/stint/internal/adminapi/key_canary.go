@@ -8,10 +8,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// During a canary two sets of rules count callers. A key has one caller, so one of the sets
-// decides its requests; but the caller can also send it as another attribute, and the operator may
-// ask before the caller does. So the answer has the limits of both sets, and says which of them
-// decides.
+// During a canary two sets of rules are in force, and each caller has one of them. An operator who
+// asks about a key wants to know what decides its requests now, and what would after the end of the
+// canary. So the answer has the limits of both sets, and says which of them decides.
 
 // keyCanary is the state of a key under the rules of a canary.
 type keyCanary struct {

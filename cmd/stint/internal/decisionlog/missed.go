@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// missed counts the decisions that were dropped since the last line, and has the minute of the
-// first of them. The next line says both: it may be the first of a new file, whose readers do not
-// know the time of the line before. Both are in one word, because a drop must not wait for the
-// others during a flood.
+// missed has the number of decisions that were dropped since the last line, and the minute of the
+// first of them. The next line says both. It may be the first line of a new file, and a reader of
+// that file does not know the time of the line before. Both are in one word, so that no drop waits
+// for another one during a flood.
 type missed struct{ word atomic.Uint64 }
 
 // A word has the count in its lower bits and the minute in the others: 10^12 decisions, and 31

@@ -26,8 +26,9 @@ import (
 // A log may lack lines that were dropped: the next line of the same server says how many, and the
 // minute of the first of them. They may be of any caller, so the minutes from that one to this
 // line say too little of the callers in the sample. Without the minute, as from an older server,
-// they begin at the line before, or at this line if it is the first of the file. Their events are decided, because later
-// decisions depend on them, but what the decisions stand for is counted without them.
+// they begin at the line before, or at this line if it is the first of the file. Their events are
+// decided, because later decisions depend on them, but what the decisions stand for is counted
+// without them.
 
 // logLine is what a line of a decision log says about its sample.
 type logLine struct {

@@ -15,8 +15,8 @@ type LogReading struct {
 	LeftOut int64 `json:"left_out"` // decisions on callers outside of the sample, and on limits that callers bring or that Envoy's files have
 	Dropped int64 `json:"dropped"`  // lines that the log lacks
 	Gaps    int64 `json:"minutes_with_gaps"`
-	// EventsInGaps is the number of events in these minutes. Only what reads keys sets it, because
-	// its figures include them.
+	// EventsInGaps is the number of events in these minutes. [ReadKeys] sets it, because figures
+	// on keys include these events.
 	EventsInGaps int64 `json:"events_in_gaps,omitempty"`
 
 	// ShareOfCallers is the share of all callers that are in a sample of callers. If the
@@ -42,7 +42,7 @@ func (t *logTally) reading() *LogReading {
 	return r
 }
 
-// readingOfKeys is the reading of all events, which are counted as one caller.
+// readingOfKeys returns the reading for [ReadKeys], which counts all events as those of one caller.
 func (t *logTally) readingOfKeys() *LogReading {
 	for m := range t.open {
 		t.close(m)

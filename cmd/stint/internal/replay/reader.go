@@ -115,7 +115,7 @@ func (r *reader) bad(p *pending, err error) {
 }
 
 // inputErrors returns the read errors of the inputs, and an error if no line
-// could be read. An event outside of the selected part of the log could be.
+// could be read. The lines of events outside of Since and Until were read.
 func (r *reader) inputErrors(events int64) error {
 	var errs []error
 	for _, s := range r.merger.sources {
