@@ -7,9 +7,6 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// KindThrottled is the kind of an error of a server that asks for fewer calls.
-const KindThrottled stint.Kind = "throttled"
-
 // Throttled returns the error of a call that the server refused because it gets too many
 // of them. server names it, and mend says how to raise the bound.
 func Throttled(server, mend string, err error) *stint.Error {
