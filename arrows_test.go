@@ -26,6 +26,8 @@ var arrows = map[string]struct {
 	"internal/table":                 {nil, "a table of bytes knows nothing of limits"},
 	"internal/boundedcache":          {nil, "it caches anything"},
 	"internal/coalesce":              {nil, "it combines pending calls of any kind into round trips, so it knows no claims and no store"},
+	"internal/cas":                   {[]string{".", "storekit", "internal/coalesce"}, "it decides over any server that can compare and swap, so it knows none"},
+	"internal/cas/casmem":            {[]string{".", "internal/cas"}, "it is a server for tests"},
 	"internal/suggest":               {nil, "it compares words"},
 	"internal/hostname":              {nil, "it compares names"},
 	"internal/urlpath":               {nil, "it rewrites a path"},
