@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // maxOnces bounds the unsent calls of groups that may be repeated, each of which is
@@ -161,7 +162,7 @@ func (s *crossSlot) undos() (groups []stint.Group, from []int, onces []*onceCall
 		_, binding := stint.Combine(unit.Claims, out)
 		var claims []stint.Claim
 		for j := range unit.Claims {
-			c, charged := refundOf(unit.Claims[j], &out[j])
+			c, charged := storekit.RefundOf(unit.Claims[j], &out[j])
 			if !charged || !binding.Allowed {
 				c.Cost, c.Extra, c.At = 0, 0, 0
 			}

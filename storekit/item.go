@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stintdev/stint"
 )
@@ -163,4 +164,16 @@ func (r *reader) text() []byte {
 	text := r.left[:n]
 	r.left = r.left[n:]
 	return text
+}
+
+// CountLimits returns how many limits have a state in a value, including states that have
+// expired and will be left out when the value is next written. A store for limits that
+// callers bring bounds that number. It returns 0 for bytes that are no value.
+func CountLimits(value []byte) (n int) {
+	for _, s := range decodeItem(value).states {
+		if !strings.HasPrefix(s.scope, onceMark) {
+			n++
+		}
+	}
+	return n
 }
