@@ -23,6 +23,7 @@ const (
 	CodeCanceled                // the caller gave up
 	CodeExhausted               // a bound of the store was reached
 	CodeConflict                // the group's Once has the ID of another group
+	CodeContended               // other writers changed the key first, again and again; nothing was charged
 )
 
 // Kind is finer than [Code]: one word of a small set, such as "readonly". Its text is
@@ -131,7 +132,7 @@ func (c Code) String() string { return nameOf("code", codeNames[:], c) }
 // Error returns the name of the code.
 func (c Code) Error() string { return c.String() }
 
-var codeNames = [...]string{"internal", "invalid", "unavailable", "timeout", "canceled", "exhausted", "conflict"}
+var codeNames = [...]string{"internal", "invalid", "unavailable", "timeout", "canceled", "exhausted", "conflict", "contended"}
 
 // nameOf returns the name of a value of a type, such as "code(9)" for a value
 // without one.

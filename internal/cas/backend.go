@@ -54,7 +54,8 @@ const KindThrottled stint.Kind = "throttled"
 // metrics.
 //
 // An error that a method returns concerns the whole batch. It is the error of each load,
-// and of each swap whose Outcome the method has not set.
+// and of each swap whose Outcome the method has not set: such a swap is Failed after
+// CodeUnavailable and CodeExhausted, and Unknown after other codes.
 type Backend interface {
 	// Load reads the items of keys, each of which occurs once, and stores them in loads.
 	// A read sees every write that was answered before Load was called: it goes to the

@@ -1,0 +1,270 @@
+package cas
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
+)
+
+// A backend without transactions writes the items of a group across identities one by one.
+// If it loses one of them, the others must be undone. Until then, other callers see
+// charges of a group that is not admitted; those may deny them, and never let them exceed
+// a limit. The decisions themselves are made on all items together, so a group that is
+// denied writes nothing.
+//
+// To undo a write, the store restores the states that were there before, if nobody has
+// written the item since. Otherwise it refunds what was charged, which a leaky bucket
+// ignores. A write stays if its outcome, or that of its undoing, is unknown.
+//
+// The item that was lost last is written first and alone: contended items then cost no
+// undoing. An item that remembers a group (stint.Once) is written last: a group that is
+// remembered has charged all other items.
+type pieces struct {
+	store  *Store
+	swaps  []Swap
+	stamp  stamp
+	before []loaded // of each swap
+	groups []stint.Group
+	out    []stint.Decision
+}
+
+// writeEach makes the swaps of the round one by one, and sets one outcome for all of them.
+func (r *round) writeEach(ctx context.Context) (now time.Time) {
+	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, groups: r.groups, out: slices.Clone(r.out)}
+	for i := range r.swaps {
+		p.before = append(p.before, *r.value(r.swaps[i].Key))
+	}
+	for _, phase := range r.phases() {
+		now = p.write(ctx, phase)
+		for _, i := range phase {
+			if r.swaps[i].Outcome != Done {
+				r.suspect = r.swaps[i].Key
+				r.setOutcome(p.settle(ctx))
+				return now
+			}
+		}
+	}
+	return now
+}
+
+// phases returns the indexes of the swaps in the order in which they are made.
+func (r *round) phases() (phases [3][]int) {
+	for i := range r.swaps {
+		at := 1
+		switch key := r.swaps[i].Key; {
+		case key == r.suspect:
+			at = 0
+		case r.remembers(key):
+			at = 2
+		}
+		phases[at] = append(phases[at], i)
+	}
+	return phases
+}
+
+// remembers reports whether the item of a key may remember a group of the round.
+func (r *round) remembers(key string) bool {
+	for _, c := range r.calls {
+		for i := range c.groups {
+			if g := &c.groups[i]; g.Once != nil && len(g.Claims) > 0 && g.Claims[0].Key == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setOutcome gives all swaps of the round one outcome.
+func (r *round) setOutcome(o Outcome, err error) {
+	for i := range r.swaps {
+		w := &r.swaps[i]
+		w.Outcome, w.Err, w.Known = o, err, false
+	}
+}
+
+// write makes some of the swaps at the same time.
+func (p *pieces) write(ctx context.Context, which []int) (now time.Time) {
+	var mu sync.Mutex
+	each(which, func(i int) {
+		w := &p.swaps[i]
+		at := p.store.transportOf(w.Key).swap(ctx, w)
+		mu.Lock()
+		defer mu.Unlock()
+		if at.After(now) {
+			now = at
+		}
+	})
+	return now
+}
+
+// each calls f with each index at the same time.
+func each(which []int, f func(i int)) {
+	var all sync.WaitGroup
+	for _, i := range which[min(1, len(which)):] {
+		all.Go(func() { f(i) })
+	}
+	if len(which) > 0 {
+		f(which[0])
+	}
+	all.Wait()
+}
+
+// settle undoes the swaps that were made although others were not, and returns the outcome
+// of all of them. It goes on in the background if ctx ends first.
+func (p *pieces) settle(ctx context.Context) (Outcome, error) {
+	own := &pieces{store: p.store, swaps: slices.Clone(p.swaps), stamp: p.stamp, before: p.before, groups: p.groups, out: p.out}
+	type outcome struct {
+		o   Outcome
+		err error
+	}
+	settled := make(chan outcome, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*p.store.options.Timeout)
+		defer cancel()
+		o, err := own.undo(ctx)
+		settled <- outcome{o, err}
+	}()
+	select {
+	case s := <-settled:
+		return s.o, s.err
+	case <-ctx.Done():
+		return Unknown, storekit.Ended(ctx, true)
+	}
+}
+
+// undo undoes all swaps that were made.
+func (p *pieces) undo(ctx context.Context) (Outcome, error) {
+	for i := range p.swaps {
+		if w := &p.swaps[i]; w.Outcome == Unknown && w.Err != nil { // it was sent
+			p.resolve(ctx, i)
+		}
+	}
+	outcome, err := Lost, error(nil)
+	var made []int
+	for i := range p.swaps {
+		switch w := &p.swaps[i]; {
+		case w.Outcome == Done:
+			made = append(made, i)
+		case w.Outcome == Failed:
+			outcome, err = Failed, w.Err
+		case w.Outcome == Unknown && w.Err != nil:
+			return Unknown, w.Err
+		}
+	}
+	if len(made) == len(p.swaps) {
+		return Done, nil
+	}
+	var mu sync.Mutex
+	each(made, func(i int) {
+		if failed := p.undoOne(ctx, i); failed != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			outcome, err = Unknown, failed
+		}
+	})
+	return outcome, err
+}
+
+// resolve finds out what became of a swap without an answer.
+func (p *pieces) resolve(ctx context.Context, i int) {
+	w, unanswered := &p.swaps[i], p.swaps[i].Err
+	for attempt := range maxLosses {
+		now, err := p.store.loadDecoded(ctx, w.Key)
+		if err != nil || !now.ok {
+			return
+		}
+		switch now.item.fateOf(p.stamp, w.Old, now.Version) {
+		case made:
+			w.Outcome = Done
+			return
+		case notMade:
+			w.Outcome, w.Err = Lost, nil
+			return
+		case stillDue:
+			if pause(ctx, attempt+1); ctx.Err() != nil {
+				return
+			}
+			w.Outcome = Unknown
+			if p.store.transportOf(w.Key).swap(ctx, w); w.Outcome == Done {
+				return
+			}
+			w.Outcome, w.Err = Unknown, unanswered
+		case unclear:
+			return
+		}
+	}
+}
+
+// undoOne undoes a swap that was made. All attempts have one stamp, so an attempt without
+// an answer is found again.
+func (p *pieces) undoOne(ctx context.Context, i int) error {
+	w := &p.swaps[i]
+	by := p.store.across.stamp()
+	for attempt := range maxLosses {
+		now, err := p.store.loadDecoded(ctx, w.Key)
+		switch {
+		case err != nil:
+			return err
+		case !now.ok || len(now.item.writers) == 0:
+			return nil // the item was lost, and the charge with it
+		case now.item.writers[0] != p.stamp:
+			if now.item.fateOf(by, 0, now.Version) != made {
+				return p.refund(ctx, w.Key)
+			}
+			return nil
+		}
+		back := Swap{Key: w.Key, Old: now.Version, Version: newVersion(), TTL: w.TTL, Value: now.item.encode(by, p.before[i].item.states)}
+		if p.store.transportOf(w.Key).swap(ctx, &back); back.Outcome == Done {
+			return nil
+		}
+		if pause(ctx, attempt); ctx.Err() != nil {
+			return back.Err
+		}
+	}
+	return contended(maxLosses, nil)
+}
+
+// refund refunds what the groups have charged to one item.
+func (p *pieces) refund(ctx context.Context, key string) error {
+	c := &call{ctx: ctx, keys: []string{key}}
+	out := p.out
+	for i := range p.groups {
+		for part := range p.groups[i].Parts() {
+			claims := p.groups[i].Part(part)
+			c.groups = append(c.groups, refundsOf(claims, out[:len(claims)], key)...)
+			out = out[len(claims):]
+		}
+	}
+	c.claims = len(c.groups)
+	c.out = make([]stint.Decision, c.claims)
+	return p.store.take(c)
+}
+
+// refundsOf returns the refunds of what an admitted part of a group has charged to an item.
+func refundsOf(claims []stint.Claim, out []stint.Decision, key string) (refunds []stint.Group) {
+	if !freshlyAdmitted(claims, out) {
+		return nil
+	}
+	for i := range claims {
+		if c, charged := storekit.RefundOf(claims[i], &out[i]); charged && c.Key == key {
+			refunds = append(refunds, stint.Group{Claims: []stint.Claim{c}})
+		}
+	}
+	return refunds
+}
+
+// loadDecoded reads one item.
+func (s *Store) loadDecoded(ctx context.Context, key string) (l loaded, err error) {
+	err = retryThrottled(ctx, func() (err error) {
+		l.Item, _, err = s.transportOf(key).load(ctx, key)
+		return err
+	})
+	if err == nil {
+		l.decode()
+	}
+	return l, err
+}

@@ -1,0 +1,255 @@
+package cas
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
+)
+
+// maxLimits is the greatest number of limits with a state in one item.
+const maxLimits = 64
+
+// KindItemFull is the kind of a claim that was refused because the item of its key has no
+// room for the state of one more limit. Nothing was charged.
+const KindItemFull stint.Kind = "item_full"
+
+// decide decides the calls whose callers still wait, on the items that were read. It
+// returns false if there is nothing to write.
+func (r *round) decide() bool {
+	r.swaps = nil
+	if !r.begin() {
+		return false
+	}
+	now := r.store.timeOf(r.now)
+	r.gather()
+	var changes []storekit.Change
+	changes, r.err = decideGroups(r.groups, r.states(), now, r.out)
+	if len(changes) == 0 {
+		return false
+	}
+	r.stamp = r.writer.stamp()
+	for i := range changes {
+		c := &changes[i]
+		v := r.value(c.Key)
+		r.swaps = append(r.swaps, Swap{
+			Key: c.Key, Old: v.Version, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
+			Version: newVersion(),
+		})
+	}
+	slices.SortFunc(r.swaps, byKey)
+	return true
+}
+
+// begin leaves the calls in the round whose callers still wait, and marks them as sent. It
+// returns false if there are none.
+func (r *round) begin() bool {
+	now := time.Now()
+	r.calls = slices.DeleteFunc(r.calls, func(c *call) bool { return !c.begin(now) })
+	return len(r.calls) > 0
+}
+
+// gather collects the groups of all calls, and makes room for their decisions.
+func (r *round) gather() {
+	if len(r.calls) == 1 {
+		r.groups, r.out = r.calls[0].groups, r.calls[0].out
+		return
+	}
+	claims := 0
+	r.groups = nil
+	for _, c := range r.calls {
+		r.groups, claims = append(r.groups, c.groups...), claims+c.claims
+	}
+	r.out = make([]stint.Decision, claims)
+}
+
+// share gives each call its decisions and errors.
+func (r *round) share() {
+	if len(r.calls) == 1 {
+		r.calls[0].err = r.err
+		return
+	}
+	parts := 0
+	for _, c := range r.calls {
+		_, n := stint.Sizes(c.groups)
+		parts += n
+	}
+	errs, whole := storekit.PartErrors(r.err, parts)
+	out := r.out
+	for _, c := range r.calls {
+		out = out[copy(c.out, out):]
+		c.err = whole
+		if errs != nil {
+			_, n := stint.Sizes(c.groups)
+			c.err = someOf(errs[:n])
+			errs = errs[n:]
+		}
+	}
+}
+
+// someOf returns the errors of parts as that of TakeGroups.
+func someOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return &stint.GroupsError{Errs: errs}
+		}
+	}
+	return nil
+}
+
+// states returns the states in the items that were read, for [storekit.Decide]. Of an item
+// that cannot be read it returns bytes that Decide cannot read either: the claims on it fail, and a
+// reset replaces it.
+func (r *round) states() map[string][]byte {
+	states := make(map[string][]byte, len(r.keys))
+	for i, key := range r.keys {
+		switch v := &r.values[i]; {
+		case !v.ok:
+			states[key] = append([]byte{0}, v.Value...)
+		case len(v.item.states) > 0:
+			states[key] = v.item.states
+		}
+	}
+	return states
+}
+
+// value returns the item of a key.
+func (r *round) value(key string) *loaded {
+	at, _ := slices.BinarySearch(r.keys, key)
+	return &r.values[at]
+}
+
+// decideGroups is [storekit.Decide] with bounds on the values: a part of a group that would
+// exceed them is refused.
+func decideGroups(groups []stint.Group, states map[string][]byte, now time.Time, out []stint.Decision) ([]storekit.Change, error) {
+	changes, err := storekit.Decide(groups, states, now, out)
+	for i := range changes {
+		if !fits(&changes[i], states) {
+			return decideParts(groups, states, now, out)
+		}
+	}
+	return changes, err
+}
+
+// fits reports whether a changed value is within the bounds. A value that has too many
+// limits already may change as long as it gets no more.
+func fits(c *storekit.Change, states map[string][]byte) bool {
+	if len(c.Value)+maxHead > MaxValue {
+		return false
+	}
+	if len(c.Value) < 4*maxLimits { // a state has more bytes than that
+		return true
+	}
+	n := storekit.CountLimits(c.Value)
+	return n <= maxLimits || n <= storekit.CountLimits(states[c.Key])
+}
+
+// decideParts decides the parts of the groups one after the other, which is slower, and
+// refuses those whose changes do not fit. states is changed.
+func decideParts(groups []stint.Group, states map[string][]byte, now time.Time, out []stint.Decision) ([]storekit.Change, error) {
+	changed := map[string]storekit.Change{}
+	var failed storekit.Errors
+	part := 0
+	for i := range groups {
+		g := &groups[i]
+		dry := g.Dry
+		for j := range g.Parts() {
+			one := stint.Group{Claims: g.Part(j), Dry: dry}
+			if j == 0 {
+				one.Once = g.Once
+			}
+			decisions := out[:len(one.Claims)]
+			err := decidePart(one, states, changed, now, decisions)
+			failed.Set(part, groups, err)
+			if j == 0 {
+				dry = dry || err != nil || !freshlyAdmitted(one.Claims, decisions)
+			}
+			part, out = part+1, out[len(decisions):]
+		}
+	}
+	return slices.Collect(maps.Values(changed)), failed.Err()
+}
+
+// decidePart decides one part, and adds what it changes to states and changed if that fits.
+func decidePart(g stint.Group, states map[string][]byte, changed map[string]storekit.Change, now time.Time, out []stint.Decision) error {
+	changes, err := storekit.Decide([]stint.Group{g}, states, now, out)
+	if errs, _ := storekit.PartErrors(err, 1); errs != nil {
+		return errs[0]
+	}
+	for i := range changes {
+		if !fits(&changes[i], states) {
+			clear(out)
+			return full(changes[i].Key)
+		}
+	}
+	for _, c := range changes {
+		states[c.Key], changed[c.Key] = c.Value, c
+	}
+	return nil
+}
+
+// freshlyAdmitted reports whether a group was admitted by this call, and not by an earlier
+// one that it repeats.
+func freshlyAdmitted(claims []stint.Claim, out []stint.Decision) bool {
+	_, binding := stint.Combine(claims, out)
+	return binding.Allowed && !binding.Repeated
+}
+
+// full returns the error of a claim whose item has no room.
+func full(key string) error {
+	e := &stint.Error{
+		Code: stint.CodeExhausted, Kind: KindItemFull,
+		Problem: fmt.Sprintf("the item of the key has no room for the state: it may have %d limits and %d KiB", maxLimits, MaxValue>>10),
+		Mend:    "give the key fewer limits, and count by a sliding_window_counter in place of a long sliding_window_log",
+	}
+	if fromCaller(key) {
+		e.Kind = stint.KindCallerBudget
+	}
+	return e
+}
+
+func garbled(problem string) error {
+	return &stint.Error{Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the backend of the store " + problem}
+}
+
+// timeOf returns the time of decisions: that of the options, of the server when it read
+// the items, or of this process.
+func (s *Store) timeOf(server time.Time) time.Time {
+	switch {
+	case s.options.Clock != nil:
+		return s.options.Clock()
+	case !server.IsZero():
+		return server
+	}
+	return time.Now()
+}
+
+// newVersion returns a version for a swap.
+func newVersion() uint64 {
+	return uint64(1 + rand.Int64N(math.MaxInt64)) //nolint:gosec // it need not be hard to guess
+}
+
+// ttl returns how long an item must be kept whose states expire after some time.
+func (s *Store) ttl(left time.Duration) time.Duration {
+	return max(left, s.options.KeepFor) + s.options.Slack
+}
+
+// lock is [Locker.Locked] with the timeout of a call.
+func (s *Store) lock(ctx context.Context, keys []string, decide func([]Item, time.Time) []Swap) ([]Swap, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	s.counts.locked.Add(1)
+	var swaps []Swap
+	var err error
+	s.transportOf(keys[0]).observe(ctx, len(keys), func(ctx context.Context) error {
+		swaps, err = s.locker.Locked(ctx, keys, decide)
+		return err
+	})
+	return swaps, err
+}

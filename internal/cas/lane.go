@@ -1,0 +1,168 @@
+package cas
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
+)
+
+// A lane is the calls of this node on one item. At most one round of a lane is under way,
+// so the callers of a node never compete with each other for a version. A call that finds
+// the lane free runs a round by itself, in its goroutine. Calls that arrive in the
+// meantime wait, and the next round decides them together: one load and one swap for all
+// of them, however many there are.
+//
+// Groups across identities have one lane, whose rounds decide up to a batch of items in
+// one transaction.
+type lane struct {
+	key string
+
+	queue []*call // guarded by the lock of the lanes
+}
+
+// lanes are the lanes that are in use.
+type lanes struct {
+	seed   maphash.Seed
+	shards [64]struct {
+		mu    sync.Mutex
+		lanes map[string]*lane // guarded by mu
+		_     [40]byte         // keeps the locks on cache lines of their own
+	}
+}
+
+// maxRound is the greatest number of claims in a round, unless one call has more.
+const maxRound = 512
+
+// acrossLane is the key of the lane of groups across identities. No item has it.
+const acrossLane = ""
+
+func newLanes() *lanes {
+	l := &lanes{seed: maphash.MakeSeed()}
+	for i := range l.shards {
+		l.shards[i].lanes = map[string]*lane{}
+	}
+	return l
+}
+
+func (l *lanes) lock(key string) (mu *sync.Mutex, lanes map[string]*lane) {
+	sh := &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
+	sh.mu.Lock()
+	return &sh.mu, sh.lanes
+}
+
+// take decides a call in its lane, and returns when it is decided or its context has
+// ended.
+func (s *Store) take(c *call) error {
+	key := acrossLane
+	if len(c.keys) == 1 {
+		key = c.keys[0]
+	}
+	mu, lanes := s.lanes.lock(key)
+	l := lanes[key]
+	if l == nil {
+		l = &lane{key: key}
+		lanes[key] = l
+		mu.Unlock()
+		defer s.release(l) // also if an observer panics
+		s.newRound(l, []*call{c}).run(c.ctx)
+		return c.err
+	}
+	c.done = make(chan struct{}, 1)
+	l.queue = append(l.queue, c)
+	mu.Unlock()
+	return s.await(l, c)
+}
+
+// await waits for the round of another goroutine.
+func (s *Store) await(l *lane, c *call) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-c.ctx.Done():
+	}
+	mu, _ := s.lanes.lock(l.key)
+	defer mu.Unlock()
+	if c.round == nil {
+		l.queue = slices.DeleteFunc(l.queue, func(other *call) bool { return other == c })
+		return ended(c.ctx, nil, false)
+	}
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return ended(c.ctx, c.round, c.leave())
+	}
+}
+
+// ended returns the error of a call whose context has ended. A call that lost all its swaps
+// says so: its key is contended, and the server is well.
+func ended(ctx context.Context, r *round, mayBeCharged bool) error {
+	if r != nil && !mayBeCharged && r.losses.Load() > 0 {
+		return contended(int(r.losses.Load()), ctx.Err())
+	}
+	return storekit.Ended(ctx, mayBeCharged)
+}
+
+// release runs the rounds of the calls that wait, in a goroutine of its own, or frees the
+// lane.
+func (s *Store) release(l *lane) {
+	if r := s.nextRound(l); r != nil {
+		go func() {
+			for ; r != nil; r = s.nextRound(l) {
+				r.run(context.Background())
+				for _, c := range r.all {
+					c.done <- struct{}{}
+				}
+			}
+		}()
+	}
+}
+
+// nextRound returns a round of the calls that wait. If there are none, it frees the lane
+// and returns nil.
+func (s *Store) nextRound(l *lane) *round {
+	mu, lanes := s.lanes.lock(l.key)
+	defer mu.Unlock()
+	if len(l.queue) == 0 {
+		delete(lanes, l.key)
+		return nil
+	}
+	n := s.fitting(l.queue)
+	r := s.newRound(l, slices.Clone(l.queue[:n]))
+	for _, c := range r.all {
+		c.round = r
+	}
+	l.queue = slices.Delete(l.queue, 0, n)
+	return r
+}
+
+// fitting returns how many of the calls fit into one round, at least 1.
+func (s *Store) fitting(calls []*call) int {
+	claims, keys := 0, map[string]bool{}
+	for i, c := range calls {
+		claims += c.claims
+		if len(c.keys) > 1 || len(keys) > 0 {
+			for _, k := range c.keys {
+				keys[k] = true
+			}
+		}
+		if i > 0 && (claims > maxRound || len(keys) > s.options.MaxBatch) {
+			return i
+		}
+	}
+	return len(calls)
+}
+
+// contended returns the error of a call whose swaps were all lost.
+func contended(losses int, cause error) *stint.Error {
+	return &stint.Error{
+		Code: stint.CodeContended, Kind: "contended", Err: cause,
+		Problem: fmt.Sprintf("other nodes changed the key first, %d times: nothing was charged", losses),
+		Mend:    "lease the limit, or split the key",
+	}
+}

@@ -1,0 +1,380 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// A round decides some calls on one item, or on several in one transaction: it loads,
+// decides and swaps, until the swap is made.
+//
+// A lost swap is tried again on the item that is there instead. The wait before that is
+// random, and grows with each loss. After lossesBeforeLock losses the round locks the items
+// if the backend can, and after maxLosses it fails with CodeContended: nothing was
+// charged.
+//
+// A swap without an answer is the dangerous case: if it was made, another one would charge
+// twice. The round reads the item again, whose stamps say whether the swap was made (see
+// item). If that cannot be known yet, the round sends the very same swap again: at most
+// one of the two can win, and it does not matter which. What cannot be resolved fails with
+// CodeTimeout and keeps its charge.
+type round struct {
+	store  *Store
+	all    []*call          // the calls
+	calls  []*call          // those of all that this attempt decides
+	groups []stint.Group    // of those calls
+	out    []stint.Decision // of those calls
+	err    error            // of those calls, as that of TakeGroups
+	keys   []string
+	writer *writer
+
+	values []loaded // of keys
+	now    time.Time
+	swaps  []Swap
+	stamp  stamp
+
+	losses    atomic.Int32
+	suspect   string // the key that was lost last
+	throttled int    // attempts that the server refused because it gets too many
+}
+
+// loaded is an item as it was read.
+type loaded struct {
+	Item
+
+	item item
+	ok   bool // it can be read
+}
+
+const (
+	lossesBeforeLock = 3
+	maxLosses        = 16
+	maxThrottled     = 3
+	firstBackoff     = time.Millisecond
+	maxBackoff       = 32 * time.Millisecond
+)
+
+// writer is a source of writes that has one write of a key in flight at a time.
+type writer struct {
+	id   uint64
+	last atomic.Uint64
+}
+
+func (w *writer) stamp() stamp { return stamp{w.id, w.last.Add(1)} }
+
+func (s *Store) newRound(l *lane, calls []*call) *round {
+	r := &round{store: s, all: calls, writer: &s.alone}
+	if l.key == acrossLane {
+		r.writer = &s.across
+	}
+	return r
+}
+
+// run decides the calls of the round, or gives them an error. ctx is that of the caller
+// who runs the round for itself, and has no end otherwise.
+func (r *round) run(ctx context.Context) {
+	r.calls = slices.Clone(r.all)
+	r.setKeys()
+	next := r.load
+	for next != nil {
+		next = next(ctx)
+	}
+}
+
+// A step is one step of a round. It returns the next one, or nil at the end.
+type step func(context.Context) step
+
+func (r *round) setKeys() {
+	if len(r.calls) == 1 {
+		r.keys = r.calls[0].keys
+		return
+	}
+	for _, c := range r.calls {
+		r.keys = append(r.keys, c.keys...)
+	}
+	slices.Sort(r.keys)
+	r.keys = slices.Compact(r.keys)
+}
+
+// load reads the items.
+func (r *round) load(ctx context.Context) step {
+	if err := r.read(ctx); err != nil {
+		return r.failed(ctx, err)
+	}
+	return r.decideAndSwap
+}
+
+// read reads the items, those of several keys at the same time.
+func (r *round) read(ctx context.Context) (err error) {
+	r.values = make([]loaded, len(r.keys))
+	if len(r.keys) == 1 {
+		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, r.keys[0])
+		r.values[0].decode()
+		return err
+	}
+	calls := make([]*loadCall, len(r.keys))
+	for i, key := range r.keys {
+		calls[i] = r.store.transportOf(key).beginLoad(ctx, key, false)
+	}
+	for i, c := range calls {
+		item, now, failed := r.store.transportOf(r.keys[i]).endLoad(ctx, c)
+		if r.values[i].Item = item; failed != nil && err == nil {
+			err = failed
+		}
+		r.values[i].decode()
+		if now.After(r.now) {
+			r.now = now
+		}
+	}
+	return err
+}
+
+func (l *loaded) decode() {
+	l.item, l.ok = decodeItem(l.Value)
+	l.ok = l.ok && (len(l.Value) > 0 || l.Version == 0)
+}
+
+// decideAndSwap decides the calls on the items that were read, and writes what they change.
+func (r *round) decideAndSwap(ctx context.Context) step {
+	if r.losses.Load() >= lossesBeforeLock && r.mayLock() {
+		return r.locked
+	}
+	if !r.decide() {
+		return r.deliver
+	}
+	return r.send
+}
+
+// mayLock reports whether the backend can lock the items of the round.
+func (r *round) mayLock() bool {
+	s := r.store
+	return s.locker != nil && (len(r.keys) == 1 || s.transact != nil && len(r.keys) <= s.options.MaxBatch)
+}
+
+// send sends the swaps.
+func (r *round) send(ctx context.Context) step { return r.settle(ctx, r.write(ctx)) }
+
+// write makes the swaps, and returns the time of the server if it has one.
+func (r *round) write(ctx context.Context) (now time.Time) {
+	if len(r.swaps) == 1 {
+		return r.store.transportOf(r.swaps[0].Key).swap(ctx, &r.swaps[0])
+	}
+	if r.inPieces() {
+		return r.writeEach(ctx)
+	}
+	return r.store.transports[0].callSwap(ctx, r.swaps, r.store.transact.SwapAll)
+}
+
+// inPieces reports whether the swaps cannot be one transaction.
+func (r *round) inPieces() bool {
+	return len(r.swaps) > 1 && (r.store.transact == nil || len(r.swaps) > r.store.options.MaxBatch)
+}
+
+// locked decides the calls while no other node writes the items, if the backend can.
+func (r *round) locked(ctx context.Context) step {
+	decided := false
+	swaps, err := r.store.lock(ctx, r.keys, func(items []Item, now time.Time) []Swap {
+		decided, r.now = true, now
+		for i := range items {
+			r.values[i] = loaded{Item: items[i]}
+			r.values[i].decode()
+		}
+		if !r.decide() {
+			return nil
+		}
+		return r.swaps
+	})
+	switch {
+	case !decided && err == nil:
+		err = garbled("took no lock and gave no reason")
+		fallthrough
+	case !decided:
+		return r.failed(ctx, err)
+	case len(r.swaps) == 0:
+		return r.deliver
+	}
+	r.swaps = swaps
+	_ = failures(r.swaps, err)
+	return r.settle(ctx, time.Time{})
+}
+
+// settle continues as the outcome of the swaps demands. All swaps of a transaction have the
+// same.
+func (r *round) settle(ctx context.Context, now time.Time) step {
+	first := &r.swaps[0]
+	switch first.Outcome {
+	case Done:
+		return r.deliver
+	case Lost:
+		return r.lost(ctx, now)
+	case Failed:
+		r.back()
+		return r.failed(ctx, first.Err)
+	case Unknown:
+	}
+	if r.inPieces() { // they have been resolved as far as possible
+		return r.end(first.Err)
+	}
+	return r.resolve
+}
+
+// lost tries again on the items that are there instead.
+func (r *round) lost(ctx context.Context, now time.Time) step {
+	r.back()
+	losses := r.losses.Add(1)
+	r.store.counts.lost.Add(1)
+	if losses >= maxLosses || !pause(ctx, int(losses)) {
+		return r.end(contended(int(losses), ctx.Err()))
+	}
+	known := true
+	for i := range r.swaps {
+		w := &r.swaps[i]
+		known = known && w.Known
+		if at, found := slices.BinarySearch(r.keys, w.Key); found && w.Known {
+			r.values[at] = loaded{Item: w.Current}
+			r.values[at].decode()
+		}
+	}
+	if !known || len(r.keys) > len(r.swaps) || losses > 1 { // after a pause the items may have changed again
+		return r.load
+	}
+	if now.IsZero() && !r.now.IsZero() {
+		return r.load // the backend tells its time with loads alone
+	}
+	r.now = now
+	return r.decideAndSwap
+}
+
+// pause waits for a random time before the next attempt. It returns false if ctx has
+// ended. The first loss needs no wait.
+func pause(ctx context.Context, losses int) bool {
+	if losses <= 1 {
+		return ctx.Err() == nil
+	}
+	longest := min(firstBackoff<<min(losses-2, 10), maxBackoff)
+	timer := time.NewTimer(rand.N(longest) + longest/4)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// resolve finds out what became of swaps without an answer.
+func (r *round) resolve(ctx context.Context) step {
+	unknown := r.swaps[0]
+	r.store.counts.unknown.Add(1)
+	if retryThrottled(ctx, func() error { return r.read(ctx) }) != nil {
+		return r.end(unknown.Err)
+	}
+	switch r.fate() {
+	case made:
+		return r.deliver
+	case notMade:
+		r.back()
+		r.losses.Add(1)
+		return r.decideAndSwap
+	case stillDue:
+		if r.losses.Add(1) < maxLosses && pause(ctx, int(r.losses.Load())) {
+			return r.again
+		}
+	case unclear:
+	}
+	return r.end(unknown.Err)
+}
+
+// fate says what became of swaps whose answer was lost, from the items as they are now. The
+// swaps are a transaction, so one item that tells is enough.
+func (r *round) fate() fate {
+	all := stillDue
+	for i := range r.swaps {
+		w := &r.swaps[i]
+		now := r.value(w.Key)
+		if !now.ok {
+			return unclear
+		}
+		switch f := now.item.fateOf(r.stamp, w.Old, now.Version); f {
+		case made, notMade:
+			return f
+		case unclear:
+			all = unclear
+		case stillDue:
+		}
+	}
+	return all
+}
+
+// again sends swaps whose answer was lost once more. If the first ones were made, or are
+// made after all, these are lost, and the stamp in the item tells.
+func (r *round) again(ctx context.Context) step {
+	unanswered := r.swaps[0].Err
+	for i := range r.swaps {
+		w := &r.swaps[i]
+		w.Outcome, w.Known, w.Current, w.Err = Unknown, false, Item{}, nil
+	}
+	r.write(ctx)
+	if w := &r.swaps[0]; w.Outcome == Done {
+		return r.deliver
+	} else if w.Err == nil {
+		w.Err = unanswered
+	}
+	return r.resolve
+}
+
+// failed continues after an error that left nothing charged.
+func (r *round) failed(ctx context.Context, err error) step {
+	if isThrottled(err) {
+		r.store.counts.throttled.Add(1)
+		if r.throttled++; r.throttled <= maxThrottled && pause(ctx, 2+r.throttled) {
+			return r.load
+		}
+	}
+	if r.losses.Load() > 0 && ctx.Err() != nil {
+		err = contended(int(r.losses.Load()), ctx.Err())
+	}
+	return r.end(err)
+}
+
+// retryThrottled calls f again, a bounded number of times, while the server asks for fewer
+// calls.
+func retryThrottled(ctx context.Context, f func() error) error {
+	err := f()
+	for attempt := 0; attempt < maxThrottled && isThrottled(err) && pause(ctx, 3+attempt); attempt++ {
+		err = f()
+	}
+	return err
+}
+
+func isThrottled(err error) bool {
+	e, ok := errors.AsType[*stint.Error](err)
+	return ok && e.Kind == KindThrottled
+}
+
+// back marks the calls as not charged.
+func (r *round) back() {
+	for _, c := range r.calls {
+		c.back()
+	}
+}
+
+// end gives all calls that have not been answered an error.
+func (r *round) end(err error) step {
+	for _, c := range r.calls {
+		c.err = err
+	}
+	return nil
+}
+
+// deliver gives each call its decisions and errors.
+func (r *round) deliver(context.Context) step {
+	r.share()
+	return nil
+}

@@ -1,0 +1,88 @@
+package cas
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
+)
+
+// Store is a [stint.Store] whose states are the items of a [Backend]. Make one with [New].
+// It is safe for concurrent use.
+type Store struct {
+	options    Options
+	backend    Backend
+	transact   Atomic // nil: the backend has no transactions
+	locker     Locker // nil: the backend has no locks
+	sharded    Sharded
+	transports []*transport // by shard
+	lanes      *lanes
+
+	alone, across writer // for items of one round each, and for transactions
+	counts        counts
+}
+
+// counts are the counters of a store.
+type counts struct {
+	done, lost, unknown, locked, throttled atomic.Uint64
+}
+
+// New returns a store over a backend.
+func New(b Backend, o Options) *Store {
+	o.setDefaults()
+	s := &Store{options: o, backend: b, lanes: newLanes()}
+	s.alone.id, s.across.id = rand.Uint64(), rand.Uint64()
+	s.transact, _ = b.(Atomic)
+	s.locker, _ = b.(Locker)
+	names := []string{""}
+	if s.sharded, _ = b.(Sharded); s.sharded != nil {
+		names = s.sharded.Shards()
+	}
+	for _, name := range names {
+		s.transports = append(s.transports, newTransport(s, name))
+	}
+	return s
+}
+
+// Take decides one claim and charges it if it is allowed.
+func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	return storekit.TakeOne(ctx, s, c)
+}
+
+// TakeGroups decides groups, each atomically.
+func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if err := storekit.CheckOut(groups, out); err != nil {
+		return err
+	}
+	clear(out)
+	if ctx.Err() != nil {
+		return storekit.Ended(ctx, false)
+	}
+	p := &plan{store: s, ctx: ctx, groups: groups, out: out}
+	p.run()
+	return p.failed.Err()
+}
+
+// transportOf returns the transport to the shard that has a key.
+func (s *Store) transportOf(key string) *transport {
+	if s.sharded == nil {
+		return s.transports[0]
+	}
+	return s.transports[s.sharded.ShardOf(key)]
+}
+
+func (s *Store) countSwaps(swaps []Swap) {
+	for i := range swaps {
+		if swaps[i].Outcome == Done {
+			s.counts.done.Add(1)
+		}
+	}
+}
+
+func byKey(a, b Swap) int { return strings.Compare(a.Key, b.Key) }
+
+// Close ends the background work of the store. It does not close the backend.
+func (s *Store) Close() error { return nil }

@@ -1,0 +1,272 @@
+package cas
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/coalesce"
+	"github.com/stintdev/stint/storekit"
+)
+
+// transport takes loads and swaps of many rounds to one shard in few calls of the backend.
+type transport struct {
+	store *Store
+	shard string
+	loads *coalesce.Batcher[loadCall, *loadBatch]
+	swaps *coalesce.Batcher[swapCall, *swapBatch]
+
+	loadPool, swapPool sync.Pool
+}
+
+func newTransport(s *Store, shard string) *transport {
+	t := &transport{store: s, shard: shard}
+	o := coalesce.Options{Full: s.options.MaxBatch}
+	t.loads = coalesce.New(o, func() *loadBatch { return &loadBatch{transport: t} })
+	t.swaps = coalesce.New(o, func() *swapBatch { return &swapBatch{transport: t} })
+	return t
+}
+
+// loadCall is the load of one key.
+type loadCall struct {
+	coalesce.Call[loadCall]
+
+	key  string
+	item Item
+	now  time.Time
+	err  error
+}
+
+// swapCall is the swap of one key.
+type swapCall struct {
+	coalesce.Call[swapCall]
+
+	swap Swap
+	now  time.Time
+}
+
+// load reads one item.
+func (t *transport) load(ctx context.Context, key string) (Item, time.Time, error) {
+	c := t.beginLoad(ctx, key, true)
+	return t.endLoad(ctx, c)
+}
+
+// beginLoad sends a load. own says that the caller may run the batch itself.
+func (t *transport) beginLoad(ctx context.Context, key string, own bool) *loadCall {
+	c, ok := t.loadPool.Get().(*loadCall)
+	if !ok {
+		c = &loadCall{}
+		c.Init(c)
+	}
+	c.key = key
+	t.loads.Send(ctx, &c.Call, own)
+	return c
+}
+
+func (t *transport) endLoad(ctx context.Context, c *loadCall) (Item, time.Time, error) {
+	switch c.Wait(ctx) {
+	case coalesce.Abandoned:
+		return Item{}, time.Time{}, storekit.Ended(ctx, false) // a load charges nothing
+	case coalesce.Withdrawn:
+		c.err = storekit.Ended(ctx, false)
+	case coalesce.Answered:
+	}
+	item, now, err := c.item, c.now, c.err
+	c.key, c.item, c.now, c.err = "", Item{}, time.Time{}, nil
+	t.loadPool.Put(c)
+	return item, now, err
+}
+
+// swap makes one swap, and sets its outcome.
+func (t *transport) swap(ctx context.Context, swap *Swap) (now time.Time) {
+	c, ok := t.swapPool.Get().(*swapCall)
+	if !ok {
+		c = &swapCall{}
+		c.Init(c)
+	}
+	c.swap = *swap
+	t.swaps.Send(ctx, &c.Call, true)
+	switch c.Wait(ctx) {
+	case coalesce.Abandoned:
+		swap.Outcome, swap.Err = Unknown, storekit.Ended(ctx, true)
+		return time.Time{}
+	case coalesce.Withdrawn:
+		swap.Outcome, swap.Err = Failed, storekit.Ended(ctx, false)
+	case coalesce.Answered:
+		*swap, now = c.swap, c.now
+	}
+	c.swap, c.now = Swap{}, time.Time{}
+	t.swapPool.Put(c)
+	return now
+}
+
+// loadBatch is a batch of loads.
+type loadBatch struct {
+	transport *transport
+	count     int
+	loads     []Load
+	at        map[string]int // index in loads, once a key may occur twice
+}
+
+// Fits implements [coalesce.Batch].
+func (b *loadBatch) Fits(*loadCall) bool {
+	if b.count >= b.transport.store.options.MaxBatch {
+		return false
+	}
+	b.count++
+	return true
+}
+
+// Run implements [coalesce.Batch]. Two rounds may read one key: one of a group across
+// identities, and one of a single identity.
+func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
+	for _, call := range calls {
+		b.loads = append(b.loads, Load{Key: call.Owner.key})
+	}
+	if len(calls) > 1 {
+		b.index()
+	}
+	now, err := b.transport.callLoad(ctx, b.loads)
+	for i, call := range calls {
+		c := call.Owner
+		if len(calls) > 1 {
+			i = b.at[c.key]
+		}
+		c.item, c.err, c.now = b.loads[i].Item, b.loads[i].Err, now
+		if err != nil {
+			c.item, c.err = Item{}, err
+		}
+	}
+}
+
+// index sorts the loads and drops those of equal keys.
+func (b *loadBatch) index() {
+	slices.SortFunc(b.loads, func(x, y Load) int { return strings.Compare(x.Key, y.Key) })
+	b.loads = slices.CompactFunc(b.loads, func(x, y Load) bool { return x.Key == y.Key })
+	if b.at == nil {
+		b.at = map[string]int{}
+	}
+	for i := range b.loads {
+		b.at[b.loads[i].Key] = i
+	}
+}
+
+// Reset implements [coalesce.Batch]. The backend may still use the loads of a call that it
+// gave up.
+func (b *loadBatch) Reset() {
+	clear(b.at)
+	b.count, b.loads = 0, nil
+}
+
+// swapBatch is a batch of swaps.
+type swapBatch struct {
+	transport *transport
+	keys      map[string]bool
+	swaps     []Swap
+}
+
+// Fits implements [coalesce.Batch].
+func (b *swapBatch) Fits(c *swapCall) bool {
+	if b.keys == nil {
+		b.keys = map[string]bool{}
+	}
+	if len(b.keys) >= b.transport.store.options.MaxBatch || b.keys[c.swap.Key] {
+		return false
+	}
+	b.keys[c.swap.Key] = true
+	return true
+}
+
+// Run implements [coalesce.Batch].
+func (b *swapBatch) Run(ctx context.Context, calls []*coalesce.Call[swapCall]) {
+	slices.SortFunc(calls, func(x, y *coalesce.Call[swapCall]) int { return strings.Compare(x.Owner.swap.Key, y.Owner.swap.Key) })
+	for _, call := range calls {
+		b.swaps = append(b.swaps, call.Owner.swap)
+	}
+	now := b.transport.callSwap(ctx, b.swaps, b.transport.store.backend.Swap)
+	for i, call := range calls {
+		call.Owner.swap, call.Owner.now = b.swaps[i], now
+	}
+}
+
+// Reset implements [coalesce.Batch].
+func (b *swapBatch) Reset() {
+	clear(b.keys)
+	b.swaps = nil
+}
+
+// callLoad is one call of the backend's Load.
+func (t *transport) callLoad(ctx context.Context, loads []Load) (now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.store.options.Timeout)
+	defer cancel()
+	t.observe(ctx, len(loads), func(ctx context.Context) error {
+		now, err = t.store.backend.Load(ctx, loads)
+		for i := 0; err == nil && i < len(loads); i++ {
+			if loads[i].Err != nil {
+				return loads[i].Err
+			}
+		}
+		return err
+	})
+	return now, err
+}
+
+// callSwap is one call of a method that makes swaps.
+func (t *transport) callSwap(ctx context.Context, swaps []Swap, method func(context.Context, []Swap) (time.Time, error)) (now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, t.store.options.Timeout)
+	defer cancel()
+	t.observe(ctx, len(swaps), func(ctx context.Context) (err error) {
+		now, err = method(ctx, swaps)
+		return failures(swaps, err)
+	})
+	t.store.countSwaps(swaps)
+	return now
+}
+
+// failures gives each swap that was neither done nor lost an error, and returns the first
+// one.
+func failures(swaps []Swap, err error) (first error) {
+	for i := range swaps {
+		w := &swaps[i]
+		if w.Outcome == Done || w.Outcome == Lost {
+			continue
+		}
+		if w.Err == nil && err != nil {
+			if w.Err = err; nothingWritten(err) {
+				w.Outcome = Failed
+			}
+		}
+		if w.Err == nil {
+			w.Err = &stint.Error{Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the backend of the store gave no reason for a write that failed"}
+		}
+		if first == nil {
+			first = w.Err
+		}
+	}
+	return first
+}
+
+// nothingWritten reports whether an error of a whole call says that no swap was made.
+func nothingWritten(err error) bool {
+	switch stint.CodeOf(err) {
+	case stint.CodeUnavailable, stint.CodeExhausted, stint.CodeInvalid:
+		return true
+	}
+	return false
+}
+
+// observe reports a call of the backend.
+func (t *transport) observe(ctx context.Context, claims int, call func(context.Context) error) {
+	o := t.store.options.Observer
+	if o == nil {
+		_ = call(ctx) // the loads or swaps have it
+		return
+	}
+	e := stint.Event{Kind: stint.EventStoreCall, Name: t.store.options.Name, Shard: t.shard, Claims: claims}
+	ctx, start := o.Start(ctx, e), time.Now()
+	e.EndStoreCall(time.Since(start), call(ctx))
+	o.Observe(ctx, e)
+}
