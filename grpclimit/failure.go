@@ -39,7 +39,7 @@ func ErrorStatus(err error) *status.Status {
 		return status.New(codes.InvalidArgument, coded.Error())
 	case stint.CodeCanceled:
 		return ended(err)
-	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeExhausted:
+	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeExhausted, stint.CodeContended:
 		return withDetails(status.New(codes.Unavailable, unavailable), retryInfo(storeRetry)...)
 	case stint.CodeInternal, stint.CodeConflict: // INTERNAL, below; requests that are limited have no ids
 	}

@@ -44,6 +44,8 @@ func classify(ctx context.Context, err error) class {
 		return classifyInternal(e)
 	case stint.CodeExhausted:
 		return classifyExhausted(e)
+	case stint.CodeContended: // too many nodes on one key: the server is well, and other keys are too
+		return classRule
 	}
 	return classAnswered
 }

@@ -154,6 +154,8 @@ func TestOnlyFailuresOfTheStoreOpen(t *testing.T) {
 		{"scripts of another version", &stint.Error{Code: stint.CodeInternal, Kind: "garbled", Problem: "a reply does not agree"}, true, true},
 		{"wrongtype", &stint.Error{Code: stint.CodeUnavailable, Kind: "wrongtype", Problem: "a list"}, true, false},
 		{"exhausted", &stint.Error{Code: stint.CodeExhausted, Problem: "full"}, true, false},
+		{"contended", &stint.Error{Code: stint.CodeContended, Problem: "lost every swap"}, true, false},
+		{"throttled", &stint.Error{Code: stint.CodeExhausted, Kind: "throttled", Problem: "fewer calls"}, true, false},
 		{"callers over their budget", errCallerBudget, false, false},
 		{"replicas", errReplicas, true, false},
 		{"slot on its way", &stint.Error{Code: stint.CodeUnavailable, Kind: "try_again", Problem: "the slot's keys move"}, true, false},

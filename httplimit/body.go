@@ -271,7 +271,7 @@ func errorRefusal(err error) refusal {
 	switch coded.Code {
 	case stint.CodeInvalid:
 		body.status, body.code, body.message = http.StatusBadRequest, codeInvalid, coded.Error()
-	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
+	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted, stint.CodeContended:
 		body.status, body.code, body.message = http.StatusServiceUnavailable, codeUnavailable, "The limit cannot be checked at the moment"
 	case stint.CodeInternal, stint.CodeConflict: // 500, as set above; requests that are limited have no ids
 	}

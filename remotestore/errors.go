@@ -62,6 +62,8 @@ func codeFrom(c codes.Code) stint.Code {
 		return stint.CodeExhausted
 	case codes.AlreadyExists:
 		return stint.CodeConflict
+	case codes.Aborted:
+		return stint.CodeContended
 	}
 	return stint.CodeInternal
 }

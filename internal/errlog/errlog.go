@@ -19,7 +19,7 @@ import (
 const Every = 10 * time.Second
 
 // codes is the number of kinds of failure; unknown ones count as the first.
-const codes = int(stint.CodeConflict) + 1
+const codes = int(stint.CodeContended) + 1
 
 // Log logs failures. It is safe for concurrent use; a nil Log logs nothing.
 type Log struct {

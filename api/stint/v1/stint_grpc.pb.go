@@ -47,7 +47,8 @@ const (
 // (the scope of a limit is for those who prove who they are), UNAVAILABLE,
 // DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED (the store fails; whether something
 // was charged is unknown), ALREADY_EXISTS (the request id belongs to another
-// request), INTERNAL. A google.rpc.ErrorInfo of the domain
+// request), ABORTED (other nodes changed the key first, and nothing was charged),
+// INTERNAL. A google.rpc.ErrorInfo of the domain
 // "stint" says the kind of a store's failure in its reason.
 type LimiterServiceClient interface {
 	// Check lets the server's rules decide a request that the caller describes.
@@ -173,7 +174,8 @@ type LimiterService_StreamClient = grpc.BidiStreamingClient[StreamRequest, Strea
 // (the scope of a limit is for those who prove who they are), UNAVAILABLE,
 // DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED (the store fails; whether something
 // was charged is unknown), ALREADY_EXISTS (the request id belongs to another
-// request), INTERNAL. A google.rpc.ErrorInfo of the domain
+// request), ABORTED (other nodes changed the key first, and nothing was charged),
+// INTERNAL. A google.rpc.ErrorInfo of the domain
 // "stint" says the kind of a store's failure in its reason.
 type LimiterServiceServer interface {
 	// Check lets the server's rules decide a request that the caller describes.

@@ -158,7 +158,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	code, text := codes.Internal, "no decision could be made"
 	if e, ok := errors.AsType[*stint.Error](err); ok {
 		switch e.Code {
-		case stint.CodeUnavailable, stint.CodeExhausted:
+		case stint.CodeUnavailable, stint.CodeExhausted, stint.CodeContended:
 			code, text = codes.Unavailable, text+": the store fails"
 		case stint.CodeTimeout:
 			code, text = codes.DeadlineExceeded, text+" in time"

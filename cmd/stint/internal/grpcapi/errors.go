@@ -72,6 +72,8 @@ func codeOf(c stint.Code) codes.Code {
 		return codes.ResourceExhausted
 	case stint.CodeConflict:
 		return codes.AlreadyExists
+	case stint.CodeContended:
+		return codes.Aborted
 	}
 	return codes.Internal
 }
