@@ -86,19 +86,46 @@ func (r *round) setOutcome(o Outcome, err error) {
 	}
 }
 
-// write makes some of the swaps at the same time.
+// write makes some of the swaps at the same time, those of each shard in one call.
 func (p *pieces) write(ctx context.Context, which []int) (now time.Time) {
 	var mu sync.Mutex
-	each(which, func(i int) {
-		w := &p.swaps[i]
-		at := p.store.transportOf(w.Key).swap(ctx, w)
+	p.store.eachShard(which, func(i int) string { return p.swaps[i].Key }, func(t *transport, which []int) {
+		swaps := make([]Swap, len(which))
+		for j, i := range which {
+			swaps[j] = p.swaps[i]
+		}
+		var at time.Time
+		for batch := range slices.Chunk(swaps, p.store.options.MaxBatch) {
+			at = t.callSwap(ctx, batch, p.store.backend.Swap)
+		}
 		mu.Lock()
 		defer mu.Unlock()
+		for j, i := range which {
+			p.swaps[i] = swaps[j]
+		}
 		if at.After(now) {
 			now = at
 		}
 	})
 	return now
+}
+
+// eachShard calls f with the indexes of the keys of each shard, at the same time.
+func (s *Store) eachShard(which []int, key func(i int) string, f func(t *transport, which []int)) {
+	if s.sharded == nil {
+		f(s.transports[0], which)
+		return
+	}
+	shards := make([][]int, len(s.transports))
+	var used []int
+	for _, i := range which {
+		at := s.sharded.ShardOf(key(i))
+		if len(shards[at]) == 0 {
+			used = append(used, at)
+		}
+		shards[at] = append(shards[at], i)
+	}
+	each(used, func(at int) { f(s.transports[at], shards[at]) })
 }
 
 // each calls f with each index at the same time.
@@ -163,10 +190,18 @@ func (p *pieces) undo(ctx context.Context) (Outcome, error) {
 		if failed := p.undoOne(ctx, i); failed != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			outcome, err = Unknown, failed
+			outcome, err = Unknown, notUndone(failed)
 		}
 	})
 	return outcome, err
+}
+
+// notUndone returns the error of a group that was not admitted and has a charge all the same.
+func notUndone(err error) error {
+	return &stint.Error{
+		Code: stint.CodeTimeout, Kind: "undo", Err: err,
+		Problem: "a part of the group's charge could not be undone after another part had failed: it stays until it refills",
+	}
 }
 
 // resolve finds out what became of a swap without an answer.

@@ -232,7 +232,7 @@ func (s *Store) timeOf(server time.Time) time.Time {
 
 // newVersion returns a version for a swap.
 func newVersion() uint64 {
-	return uint64(1 + rand.Int64N(math.MaxInt64)) //nolint:gosec // it need not be hard to guess
+	return uint64(1 + rand.Int64N(math.MaxInt64))
 }
 
 // ttl returns how long an item must be kept whose states expire after some time.

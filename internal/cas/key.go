@@ -14,8 +14,8 @@ const (
 	markCaller       = '~' // the states of limits that callers bring
 	markOwnHashed    = '%' // as above, of a key that is too long
 	markCallerHashed = '^'
-	markOnce         = '!' // a group that may be repeated, whose claims are on several items
 	markNodes        = '#' // the announcements of nodes
+	markProbe        = '?' // what a probe writes
 )
 
 // keyOf returns the key of the item that has the state of a claim.

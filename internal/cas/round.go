@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -110,7 +111,7 @@ func (r *round) load(ctx context.Context) step {
 	return r.decideAndSwap
 }
 
-// read reads the items, those of several keys at the same time.
+// read reads the items.
 func (r *round) read(ctx context.Context) (err error) {
 	r.values = make([]loaded, len(r.keys))
 	if len(r.keys) == 1 {
@@ -118,20 +119,36 @@ func (r *round) read(ctx context.Context) (err error) {
 		r.values[0].decode()
 		return err
 	}
-	calls := make([]*loadCall, len(r.keys))
-	for i, key := range r.keys {
-		calls[i] = r.store.transportOf(key).beginLoad(ctx, key, false)
+	return r.readAll(ctx)
+}
+
+// readAll reads several items, those of each shard in one call.
+func (r *round) readAll(ctx context.Context) (err error) {
+	which := make([]int, len(r.keys))
+	for i := range which {
+		which[i] = i
 	}
-	for i, c := range calls {
-		item, now, failed := r.store.transportOf(r.keys[i]).endLoad(ctx, c)
-		if r.values[i].Item = item; failed != nil && err == nil {
-			err = failed
+	r.now = time.Time{}
+	var mu sync.Mutex
+	r.store.eachShard(which, func(i int) string { return r.keys[i] }, func(t *transport, which []int) {
+		loads := make([]Load, len(which))
+		for j, i := range which {
+			loads[j].Key = r.keys[i]
 		}
-		r.values[i].decode()
+		now, failed := t.callLoads(ctx, loads)
+		mu.Lock()
+		defer mu.Unlock()
+		for j, i := range which {
+			r.values[i].Item = loads[j].Item
+			r.values[i].decode()
+		}
 		if now.After(r.now) {
 			r.now = now
 		}
-	}
+		if err == nil {
+			err = failed
+		}
+	})
 	return err
 }
 
@@ -141,7 +158,7 @@ func (l *loaded) decode() {
 }
 
 // decideAndSwap decides the calls on the items that were read, and writes what they change.
-func (r *round) decideAndSwap(ctx context.Context) step {
+func (r *round) decideAndSwap(context.Context) step {
 	if r.losses.Load() >= lossesBeforeLock && r.mayLock() {
 		return r.locked
 	}

@@ -23,6 +23,7 @@ type Store struct {
 
 	alone, across writer // for items of one round each, and for transactions
 	counts        counts
+	heartbeat     *heartbeat
 }
 
 // counts are the counters of a store.
@@ -44,6 +45,7 @@ func New(b Backend, o Options) *Store {
 	for _, name := range names {
 		s.transports = append(s.transports, newTransport(s, name))
 	}
+	s.heartbeat = s.newHeartbeat()
 	return s
 }
 
@@ -84,5 +86,9 @@ func (s *Store) countSwaps(swaps []Swap) {
 
 func byKey(a, b Swap) int { return strings.Compare(a.Key, b.Key) }
 
-// Close ends the background work of the store. It does not close the backend.
-func (s *Store) Close() error { return nil }
+// Close withdraws the node's announcement. It does not close the backend. The error is
+// always nil.
+func (s *Store) Close() error {
+	s.heartbeat.close()
+	return nil
+}

@@ -35,6 +35,7 @@ func newStore(tb testing.TB, b cas.Backend, o cas.Options) *cas.Store {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	for name, kind := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

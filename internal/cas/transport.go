@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -18,6 +19,12 @@ type transport struct {
 	shard string
 	loads *coalesce.Batcher[loadCall, *loadBatch]
 	swaps *coalesce.Batcher[swapCall, *swapBatch]
+
+	up      atomic.Bool // the last call was answered
+	stopped atomic.Bool // nothing is sent
+
+	probe  sync.Once
+	probed string // see probeKey
 
 	loadPool, swapPool sync.Pool
 }
@@ -49,32 +56,22 @@ type swapCall struct {
 }
 
 // load reads one item.
-func (t *transport) load(ctx context.Context, key string) (Item, time.Time, error) {
-	c := t.beginLoad(ctx, key, true)
-	return t.endLoad(ctx, c)
-}
-
-// beginLoad sends a load. own says that the caller may run the batch itself.
-func (t *transport) beginLoad(ctx context.Context, key string, own bool) *loadCall {
+func (t *transport) load(ctx context.Context, key string) (item Item, now time.Time, err error) {
 	c, ok := t.loadPool.Get().(*loadCall)
 	if !ok {
 		c = &loadCall{}
 		c.Init(c)
 	}
 	c.key = key
-	t.loads.Send(ctx, &c.Call, own)
-	return c
-}
-
-func (t *transport) endLoad(ctx context.Context, c *loadCall) (Item, time.Time, error) {
+	t.loads.Send(ctx, &c.Call, true)
 	switch c.Wait(ctx) {
 	case coalesce.Abandoned:
-		return Item{}, time.Time{}, storekit.Ended(ctx, false) // a load charges nothing
+		return item, now, storekit.Ended(ctx, false) // a load charges nothing
 	case coalesce.Withdrawn:
-		c.err = storekit.Ended(ctx, false)
+		err = storekit.Ended(ctx, false)
 	case coalesce.Answered:
+		item, now, err = c.item, c.now, c.err
 	}
-	item, now, err := c.item, c.now, c.err
 	c.key, c.item, c.now, c.err = "", Item{}, time.Time{}, nil
 	t.loadPool.Put(c)
 	return item, now, err
@@ -120,8 +117,8 @@ func (b *loadBatch) Fits(*loadCall) bool {
 	return true
 }
 
-// Run implements [coalesce.Batch]. Two rounds may read one key: one of a group across
-// identities, and one of a single identity.
+// Run implements [coalesce.Batch]. A key may occur twice: that of a group that is undone
+// while a round reads its item.
 func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
 	for _, call := range calls {
 		b.loads = append(b.loads, Load{Key: call.Owner.key})
@@ -202,6 +199,9 @@ func (b *swapBatch) Reset() {
 func (t *transport) callLoad(ctx context.Context, loads []Load) (now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.store.options.Timeout)
 	defer cancel()
+	if t.stopped.Load() {
+		return now, t.refusal()
+	}
 	t.observe(ctx, len(loads), func(ctx context.Context) error {
 		now, err = t.store.backend.Load(ctx, loads)
 		for i := 0; err == nil && i < len(loads); i++ {
@@ -214,10 +214,31 @@ func (t *transport) callLoad(ctx context.Context, loads []Load) (now time.Time, 
 	return now, err
 }
 
+// callLoads is callLoad for as many keys as there are, which are all needed.
+func (t *transport) callLoads(ctx context.Context, loads []Load) (now time.Time, err error) {
+	for most := t.store.options.MaxBatch; len(loads) > 0; {
+		batch := loads[:min(most, len(loads))]
+		loads = loads[len(batch):]
+		if now, err = t.callLoad(ctx, batch); err != nil {
+			return now, err
+		}
+		for i := range batch {
+			if batch[i].Err != nil {
+				return now, batch[i].Err
+			}
+		}
+	}
+	return now, nil
+}
+
 // callSwap is one call of a method that makes swaps.
 func (t *transport) callSwap(ctx context.Context, swaps []Swap, method func(context.Context, []Swap) (time.Time, error)) (now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, t.store.options.Timeout)
 	defer cancel()
+	if t.stopped.Load() {
+		_ = failures(swaps, t.refusal())
+		return now
+	}
 	t.observe(ctx, len(swaps), func(ctx context.Context) (err error) {
 		now, err = method(ctx, swaps)
 		return failures(swaps, err)
@@ -262,11 +283,13 @@ func nothingWritten(err error) bool {
 func (t *transport) observe(ctx context.Context, claims int, call func(context.Context) error) {
 	o := t.store.options.Observer
 	if o == nil {
-		_ = call(ctx) // the loads or swaps have it
+		t.note(call(ctx)) // the loads or swaps have it
 		return
 	}
 	e := stint.Event{Kind: stint.EventStoreCall, Name: t.store.options.Name, Shard: t.shard, Claims: claims}
 	ctx, start := o.Start(ctx, e), time.Now()
-	e.EndStoreCall(time.Since(start), call(ctx))
+	err := call(ctx)
+	t.note(err)
+	e.EndStoreCall(time.Since(start), err)
 	o.Observe(ctx, e)
 }

@@ -231,7 +231,7 @@ func (b *Backend) swapLocked(swaps []cas.Swap) {
 	}
 	for i := range swaps {
 		if old, ok := s.mu.items[swaps[i].Key]; ok && b.befalls(func(f *Faults) float64 { return f.Lose }) {
-			old.item.Version = rand.Uint64() >> 1 //nolint:gosec // versions are no secrets
+			old.item.Version = rand.Uint64() >> 1
 			s.mu.items[swaps[i].Key] = old
 		}
 	}
@@ -323,7 +323,7 @@ func (s *Server) Calls() (loads, writes int) {
 func (s *Server) Set(key string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.items[key] = stored{cas.Item{Value: value, Version: rand.Uint64() >> 1}, s.expiryLocked(time.Hour)} //nolint:gosec // versions are no secrets
+	s.mu.items[key] = stored{cas.Item{Value: value, Version: rand.Uint64() >> 1}, s.expiryLocked(time.Hour)}
 }
 
 // Items returns a copy of all values by key.
