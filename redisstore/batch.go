@@ -19,7 +19,7 @@ type batch struct {
 	plain    bool // take.lua is not needed: each line is a plain claim with a key of its own
 
 	order   []int             // key numbers in the order in which the script gets them
-	closed  [classes + 1]bool // classes of callers' limits that refuse new states
+	closed  [Classes + 1]bool // classes of callers' limits that refuse new states
 	sentAt  int64             // by the clock of the callers' account
 	starts  []int             // start of each limit in order; for take.lua, the position of each key
 	args    []byte

@@ -31,9 +31,9 @@ import (
 // DefaultCallerBytes is the default of [Options.CallerBytes].
 const DefaultCallerBytes = 256 << 20
 
-// callerClass is the lifetime class of a caller's limit, from 1 to classes. It is 0
+// Class is the lifetime class of a caller's limit, from 1 to classes. It is 0
 // for all other limits.
-type callerClass uint8
+type Class uint8
 
 // lifetimes are the longest lifetime of the states of each class and the resolution
 // of their expiries. They suit windows of a minute, an hour and a day, including the
@@ -45,8 +45,8 @@ var lifetimes = [...]struct{ longest, step time.Duration }{
 	{0, 9 * 24 * time.Hour},
 }
 
-// classes is the number of classes.
-const classes = len(lifetimes)
+// Classes is the number of classes.
+const Classes = len(lifetimes)
 
 // steps is the number of future time steps of a class. A later expiry counts in the
 // last step, which in the last class is 570 days from now.
@@ -55,23 +55,23 @@ const steps = 64
 // lingering is how long the key of a bucket outlives its state.
 const lingering = 15 * time.Second
 
-// classOf returns the class of a limit. keep is how many milliseconds a key outlives
+// ClassOf returns the class of a limit. keep is how many milliseconds a key outlives
 // its state.
-func classOf(l stint.Limit, keep int64) callerClass {
+func ClassOf(l stint.Limit, keep int64) Class {
 	if !l.FromCaller() {
 		return 0
 	}
-	life := lifeOf(l) + keep
-	for i, c := range lifetimes[:classes-1] {
+	life := LifeOf(l) + keep
+	for i, c := range lifetimes[:Classes-1] {
 		if life <= c.longest.Milliseconds() {
-			return callerClass(i + 1)
+			return Class(i + 1)
 		}
 	}
-	return callerClass(classes)
+	return Class(Classes)
 }
 
-// lifeOf returns the longest lifetime of a limit's state, in milliseconds.
-func lifeOf(l stint.Limit) int64 {
+// LifeOf returns the longest lifetime of a limit's state, in milliseconds.
+func LifeOf(l stint.Limit) int64 {
 	n := l.Numbers()
 	us := n.Window
 	switch n.Algorithm {
@@ -86,17 +86,17 @@ func lifeOf(l stint.Limit) int64 {
 	return us/1000 + 1
 }
 
-// account counts the bytes of the states of callers' limits. It is safe for
+// Account counts the bytes of the states of callers' limits. It is safe for
 // concurrent use.
-type account struct {
-	share   int64        // bytes of each class
-	now     func() int64 // milliseconds of a clock that never runs back
-	refused atomic.Uint64
+type Account struct {
+	Share   int64        // bytes of each class
+	Now     func() int64 // milliseconds of a clock that never runs back
+	Refused atomic.Uint64
 
 	mu struct {
 		sync.Mutex
 
-		classes [classes]classAccount
+		classes [Classes]classAccount
 	}
 }
 
@@ -109,9 +109,9 @@ type classAccount struct {
 	ends  [steps]int64 // bytes that expire, by step modulo steps
 }
 
-// newAccount returns an empty account that gives each class the same share.
-func newAccount(share int64, now func() int64) *account {
-	a := &account{share: share, now: now}
+// NewAccount returns an empty account that gives each class the same share.
+func NewAccount(share int64, now func() int64) *Account {
+	a := &Account{Share: share, Now: now}
 	for i := range a.mu.classes {
 		c := &a.mu.classes[i]
 		c.width = lifetimes[i].step.Milliseconds()
@@ -120,15 +120,15 @@ func newAccount(share int64, now func() int64) *account {
 	return a
 }
 
-// sinceStart returns a monotonic clock for an account, in milliseconds.
-func sinceStart() func() int64 {
+// SinceStart returns a monotonic clock for an account, in milliseconds.
+func SinceStart() func() int64 {
 	start := time.Now()
 	return func() int64 { return time.Since(start).Milliseconds() }
 }
 
-// level returns the bytes of a class now.
-func (a *account) level(class callerClass) int64 {
-	now := a.now()
+// Level returns the bytes of a class now.
+func (a *Account) Level(class Class) int64 {
+	now := a.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.mu.classes[class-1]
@@ -136,27 +136,27 @@ func (a *account) level(class callerClass) int64 {
 	return c.bytes
 }
 
-// bytes returns the sum over all classes.
-func (a *account) bytes() (sum int64) {
-	for i := range classes {
-		sum += a.level(callerClass(i + 1))
+// Bytes returns the sum over all classes.
+func (a *Account) Bytes() (sum int64) {
+	for i := range Classes {
+		sum += a.Level(Class(i + 1))
 	}
 	return sum
 }
 
-// closed reports whether new states of a class are refused. The last quarter of the share
+// Closed reports whether new states of a class are refused. The last quarter of the share
 // is for existing states, including those that other nodes created and this node keeps
 // alive.
-func (a *account) closed(class callerClass) bool { return a.level(class) >= a.share/4*3 }
+func (a *Account) Closed(class Class) bool { return a.Level(class) >= a.Share/4*3 }
 
-// wait reports whether a class has used up its share, and returns the time until some of
+// Wait reports whether a class has used up its share, and returns the time until some of
 // its bytes expire.
-func (a *account) wait(class callerClass) (wait time.Duration, full bool) {
-	now := a.now()
+func (a *Account) Wait(class Class) (wait time.Duration, full bool) {
+	now := a.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.mu.classes[class-1]
-	if c.advance(now); c.bytes < a.share {
+	if c.advance(now); c.bytes < a.Share {
 		return 0, false
 	}
 	next := c.at + 1
@@ -172,14 +172,14 @@ func (e *encoding) admit(c *stint.Claim) error {
 	if !c.Limit.FromCaller() || c.Cost+c.Extra <= 0 {
 		return nil
 	}
-	l, most := e.limits.of(c.Limit), e.callers.share
+	l, most := e.limits.of(c.Limit), e.callers.Share
 	if l.kind == logKind {
 		most = most / 8 * 7
 	}
-	if e.callers.level(l.class) < most {
+	if e.callers.Level(l.class) < most {
 		return nil
 	}
-	return e.callers.refuse()
+	return e.callers.Refuse()
 }
 
 // admitAll returns the first error of admit.
@@ -192,9 +192,9 @@ func (e *encoding) admitAll(claims []stint.Claim) error {
 	return nil
 }
 
-// refuse returns the error of a claim that the budget has no room for.
-func (a *account) refuse() error {
-	a.refused.Add(1)
+// Refuse returns the error of a claim that the budget has no room for.
+func (a *Account) Refuse() error {
+	a.Refused.Add(1)
 	return &stint.Error{
 		Code: stint.CodeExhausted, Kind: stint.KindCallerBudget,
 		Problem: "the limits that callers bring have used up the store's budget for them",
@@ -202,31 +202,31 @@ func (a *account) refuse() error {
 	}
 }
 
-// wrote is the script's report on one state that it wrote: the key's remaining
+// Wrote is the script's report on one state that it wrote: the key's remaining
 // lifetime in milliseconds and the size of its value, before and after. For a new key
 // both were 0.
-type wrote struct {
-	class              callerClass
-	before, after      int64
-	oldBytes, newBytes int64
-	keyBytes           int64
-	sentAt, answeredAt int64 // by the account's clock
-	log                bool  // the server gives its value up to twice the room
+type Wrote struct {
+	Class              Class
+	Before, After      int64
+	OldBytes, NewBytes int64
+	KeyBytes           int64
+	SentAt, AnsweredAt int64 // by the account's clock
+	Log                bool  // the server gives its value up to twice the room
 }
 
-// note adds a written state to the account. It counts the old expiry from the time
+// Note adds a written state to the account. It counts the old expiry from the time
 // when the call was sent and the new expiry from the time of the answer. The server
 // ran the script between these two times.
-func (a *account) note(w *wrote) {
+func (a *Account) Note(w *Wrote) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &a.mu.classes[w.class-1]
-	c.advance(w.answeredAt)
-	has, had := w.cost(w.newBytes), int64(0)
-	until := c.step(w.answeredAt + w.after)
-	if w.before > 0 {
-		had = w.cost(w.oldBytes)
-		from := c.step(w.sentAt + w.before)
+	c := &a.mu.classes[w.Class-1]
+	c.advance(w.AnsweredAt)
+	has, had := w.cost(w.NewBytes), int64(0)
+	until := c.step(w.AnsweredAt + w.After)
+	if w.Before > 0 {
+		had = w.cost(w.OldBytes)
+		from := c.step(w.SentAt + w.Before)
 		if until > from {
 			c.end(from, -min(had, has))
 			c.end(until, min(had, has))
@@ -243,11 +243,11 @@ func (a *account) note(w *wrote) {
 // cost returns an upper bound on the bytes of a state in the server: the key and the
 // value, which the allocator rounds up by a quarter, two entries in half-full hash
 // tables, and headers.
-func (w *wrote) cost(value int64) int64 {
-	if w.log {
+func (w *Wrote) cost(value int64) int64 {
+	if w.Log {
 		value *= 2
 	}
-	return 160 + (w.keyBytes+value)*5/4
+	return 160 + (w.KeyBytes+value)*5/4
 }
 
 // step returns the first step that begins after ms.

@@ -19,36 +19,36 @@ import (
 type simulated struct {
 	now      int64 // time of the server, in milliseconds
 	keys     map[string]*simulatedKey
-	accounts []*account
+	accounts []*Account
 }
 
 type simulatedKey struct {
-	class          callerClass
+	class          Class
 	bytes, expires int64
 }
 
 // write writes a key on behalf of a node, as take.lua would, with a slow answer.
-func (s *simulated) write(node int, name string, class callerClass, bytes, life, out, back int64) {
+func (s *simulated) write(node int, name string, class Class, bytes, life, out, back int64) {
 	a := s.accounts[node]
-	w := wrote{class: class, after: life, newBytes: bytes, sentAt: a.now()}
+	w := Wrote{Class: class, After: life, NewBytes: bytes, SentAt: a.Now()}
 	s.now += out
 	k := s.keys[name]
 	if k != nil && k.expires > s.now && k.class == class {
-		w.before, w.oldBytes = k.expires-s.now, k.bytes
+		w.Before, w.OldBytes = k.expires-s.now, k.bytes
 	}
 	s.keys[name] = &simulatedKey{class, bytes, s.now + life}
 	s.now += back
-	w.answeredAt = a.now()
-	a.note(&w)
+	w.AnsweredAt = a.Now()
+	a.Note(&w)
 }
 
 // held returns the bytes of the keys of a class.
-func (s *simulated) held(class callerClass) (bytes int64) {
+func (s *simulated) held(class Class) (bytes int64) {
 	for name, k := range s.keys {
 		if k.expires <= s.now {
 			delete(s.keys, name)
 		} else if k.class == class {
-			w := wrote{}
+			w := Wrote{}
 			bytes += w.cost(k.bytes)
 		}
 	}
@@ -62,10 +62,10 @@ func TestAccountsAreAnUpperBound(t *testing.T) {
 	for range 30 {
 		s := &simulated{keys: map[string]*simulatedKey{}, now: r.Int64N(1e6)}
 		for range 1 + r.IntN(3) {
-			s.accounts = append(s.accounts, newAccount(1<<18, func() int64 { return s.now }))
+			s.accounts = append(s.accounts, NewAccount(1<<18, func() int64 { return s.now }))
 		}
 		for i := range 2000 {
-			class := callerClass(1 + r.IntN(classes))
+			class := Class(1 + r.IntN(Classes))
 			longest := []int64{180e3, 3 * 3600e3, 72 * 3600e3, 400 * 24 * 3600e3}[class-1]
 			s.write(r.IntN(len(s.accounts)), fmt.Sprint(r.IntN(40)), class, 10+r.Int64N(3000), 1+r.Int64N(longest), r.Int64N(50), r.Int64N(50))
 			s.now += r.Int64N([]int64{10, 1000, longest / 20}[r.IntN(3)] + 1)
@@ -73,7 +73,7 @@ func TestAccountsAreAnUpperBound(t *testing.T) {
 		}
 		s.now += 600 * 24 * 3600e3
 		for _, a := range s.accounts {
-			if left := a.bytes(); left != 0 {
+			if left := a.Bytes(); left != 0 {
 				t.Fatalf("%d bytes are left when every key has expired", left)
 			}
 		}
@@ -82,11 +82,11 @@ func TestAccountsAreAnUpperBound(t *testing.T) {
 
 func (s *simulated) compare(t *testing.T, step int) {
 	t.Helper()
-	for i := range classes {
-		class := callerClass(i + 1)
+	for i := range Classes {
+		class := Class(i + 1)
 		var said int64
 		for _, a := range s.accounts {
-			said += a.level(class)
+			said += a.Level(class)
 		}
 		if held := s.held(class); said < held {
 			t.Fatalf("step %d, class %d: the accounts have %d bytes, the keys take %d", step, class, said, held)
@@ -97,12 +97,12 @@ func (s *simulated) compare(t *testing.T, step int) {
 // A key that is written repeatedly counts once.
 func TestKeyThatIsWrittenAgainCountsOnce(t *testing.T) {
 	s := &simulated{keys: map[string]*simulatedKey{}}
-	s.accounts = []*account{newAccount(1<<18, func() int64 { return s.now })}
+	s.accounts = []*Account{NewAccount(1<<18, func() int64 { return s.now })}
 	for range 10_000 {
 		s.write(0, "k", 1, 20, 60_000, 1, 1)
 		s.now += 10
 	}
-	if said, held := s.accounts[0].bytes(), s.held(1); said > 2*held {
+	if said, held := s.accounts[0].Bytes(), s.held(1); said > 2*held {
 		t.Errorf("the account has %d bytes for a key that takes %d", said, held)
 	}
 }
@@ -110,7 +110,7 @@ func TestKeyThatIsWrittenAgainCountsOnce(t *testing.T) {
 func TestClassIsThatOfTheLongestLifetime(t *testing.T) {
 	for _, c := range []struct {
 		spec stint.Spec
-		want callerClass
+		want Class
 	}{
 		{stint.PerMinute(5), 1},
 		{stint.PerHour(5), 2},
@@ -126,11 +126,11 @@ func TestClassIsThatOfTheLongestLifetime(t *testing.T) {
 		{stint.Spec{Algorithm: stint.Quota, Limit: 5, Period: "month"}, 4},
 		{stint.Spec{Algorithm: stint.Quota, Limit: 5, Period: "12h", Anchor: "2026-01-01T00:00:00Z"}, 3},
 	} {
-		if got := classOf(limitOf(t, c.spec), 0); got != 0 {
+		if got := ClassOf(limitOf(t, c.spec), 0); got != 0 {
 			t.Errorf("%+v of a rule is of class %d", c.spec, got)
 		}
 		c.spec.FromCaller = true
-		if got := classOf(limitOf(t, c.spec), 0); got != c.want {
+		if got := ClassOf(limitOf(t, c.spec), 0); got != c.want {
 			t.Errorf("%+v: class %d, want %d", c.spec, got, c.want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestCallersStopAtTheirBudget(t *testing.T) {
 	taken := s.flood(log, "flood", 10_000, 20_000)
 	grew := int64(usedMemory(t, s.server) - before)
 	t.Logf("%d keys of %d bytes; Redis grew by %d", taken, s.Stats().CallerBytes, grew)
-	if taken < 1000 || taken >= 20_000 || grew > budget/int64(classes) {
+	if taken < 1000 || taken >= 20_000 || grew > budget/int64(Classes) {
 		t.Errorf("%d keys were made, and Redis grew by %d bytes", taken, grew)
 	}
 	s.refuses("fresh", log, 1)
@@ -256,7 +256,7 @@ func TestCallersStopAtTheirBudget(t *testing.T) {
 func TestShortStatesFreeTheirBudget(t *testing.T) {
 	s := newCallersStore(t, 1<<20)
 	var clock int64
-	s.encoding.callers.now = func() int64 { return clock }
+	s.encoding.callers.Now = func() int64 { return clock }
 	for i := range s.encoding.callers.mu.classes {
 		s.encoding.callers.mu.classes[i].at = 0
 	}
@@ -416,11 +416,11 @@ func TestUnknownOutcomesAreAssumed(t *testing.T) {
 	p.take(c, false)
 	p.batch.invocation()
 	p.read(&reply{err: &stint.Error{Code: stint.CodeUnavailable}}, 0)
-	if n := e.callers.bytes(); n != 0 {
+	if n := e.callers.Bytes(); n != 0 {
 		t.Errorf("%d bytes of a call that was not sent", n)
 	}
 	p.read(&reply{err: &stint.Error{Code: stint.CodeTimeout}}, 0)
-	if n := e.callers.bytes(); n < 200 {
+	if n := e.callers.Bytes(); n < 200 {
 		t.Errorf("%d bytes of a call without an answer", n)
 	}
 }

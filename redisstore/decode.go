@@ -128,18 +128,18 @@ const wroteBytes = 1 + 7 + 7 + 4 + 4
 
 // noteWritten adds the written states to the account of callers' limits.
 func (b *batch) noteWritten(data []byte) {
-	w := wrote{sentAt: b.sentAt, answeredAt: b.encoding.callers.now()}
+	w := Wrote{SentAt: b.sentAt, AnsweredAt: b.encoding.callers.Now()}
 	for _, i := range b.order {
 		l := &b.lines[b.firstOn[i]]
 		if l.limit.class == 0 {
 			continue
 		}
-		w.class, w.before, w.after = callerClass(data[0]), readInt7(data[1:]), readInt7(data[8:])
-		w.oldBytes, w.newBytes = int64(binary.BigEndian.Uint32(data[15:])), int64(binary.BigEndian.Uint32(data[19:]))
-		w.keyBytes, w.log = int64(len(b.keys.key(i))-shapeBytes), l.limit.kind == logKind
+		w.Class, w.Before, w.After = Class(data[0]), readInt7(data[1:]), readInt7(data[8:])
+		w.OldBytes, w.NewBytes = int64(binary.BigEndian.Uint32(data[15:])), int64(binary.BigEndian.Uint32(data[19:]))
+		w.KeyBytes, w.Log = int64(len(b.keys.key(i))-shapeBytes), l.limit.kind == logKind
 		data = data[wroteBytes:]
-		if w.class > 0 && int(w.class) <= classes {
-			b.encoding.callers.note(&w)
+		if w.Class > 0 && int(w.Class) <= Classes {
+			b.encoding.callers.Note(&w)
 		}
 	}
 }
@@ -147,15 +147,15 @@ func (b *batch) noteWritten(data []byte) {
 // assumeWritten adds all states that a call without an answer may have created to the
 // account.
 func (b *batch) assumeWritten() {
-	w := wrote{answeredAt: b.encoding.callers.now()}
+	w := Wrote{AnsweredAt: b.encoding.callers.Now()}
 	for i := range b.lines {
 		l := &b.lines[i]
 		if l.limit.class == 0 || l.claim.Cost+l.claim.Extra <= 0 {
 			continue
 		}
-		w.class, w.after = l.limit.class, lifeOf(l.limit.limit)+b.encoding.keep
-		w.keyBytes, w.newBytes, w.log = int64(len(b.keys.key(l.key))-shapeBytes), maxFresh, l.limit.kind == logKind
-		b.encoding.callers.note(&w)
+		w.Class, w.After = l.limit.class, LifeOf(l.limit.limit)+b.encoding.keep
+		w.KeyBytes, w.NewBytes, w.Log = int64(len(b.keys.key(l.key))-shapeBytes), maxFresh, l.limit.kind == logKind
+		b.encoding.callers.Note(&w)
 	}
 }
 

@@ -52,9 +52,9 @@ type encoding struct {
 	keep   int64            // ms that a key lives longer than its state
 	limits limitCache
 	// callers counts the bytes of the states of callers' limits.
-	callers *account
+	callers *Account
 	// records counts the bytes of the records of groups that may be repeated.
-	records *account
+	records *Account
 	cluster bool
 
 	oneBucket, oneWindow, oneCounter, plain, take, once *script
@@ -65,14 +65,14 @@ func newEncoding(o *Options) (*encoding, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep, now := milliseconds(o.KeepFor), sinceStart()
+	keep, now := milliseconds(o.KeepFor), SinceStart()
 	return &encoding{
 		prefix:  prefix,
 		clock:   o.Clock,
 		keep:    keep,
 		limits:  limitCache{keep: keep},
-		callers: newAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes)/int64(classes), now),
-		records: newAccount(cmp.Or(o.OnceBytes, DefaultOnceBytes), now),
+		callers: NewAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes)/int64(Classes), now),
+		records: NewAccount(cmp.Or(o.OnceBytes, DefaultOnceBytes), now),
 		cluster: o.Topology == Cluster,
 
 		oneBucket:  withSteps(oneBucketScript),
@@ -278,11 +278,11 @@ func (b *batch) encodeGroup(g *lineGroup) {
 
 // askAccount notes which classes of callers' limits have no room for new states.
 func (b *batch) askAccount() {
-	b.closed = [classes + 1]bool{}
+	b.closed = [Classes + 1]bool{}
 	for _, l := range b.limits {
 		if l.class > 0 {
-			b.sentAt = b.encoding.callers.now()
-			b.closed[l.class] = b.encoding.callers.closed(l.class)
+			b.sentAt = b.encoding.callers.Now()
+			b.closed[l.class] = b.encoding.callers.Closed(l.class)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type compiled struct {
 	hash  string // the limit's hash in a key
 	shape string // shapeBytes: the scripts must not use one key for two shapes
 	args  string // its numbers, as the scripts read them
-	class callerClass
+	class Class
 }
 
 // kind is how a script counts; the scripts know the numbers.
@@ -43,7 +43,7 @@ func compile(l stint.Limit, keep int64) *compiled {
 	}
 	n := l.Numbers()
 	k, numbers := scriptNumbers(&n)
-	class := classOf(l, keep)
+	class := ClassOf(l, keep)
 	args := []byte{byte(k) + kinds*byte(class)}
 	for _, x := range append([]int64{n.Max}, numbers[:]...) {
 		args = appendInt7(args, x)

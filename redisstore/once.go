@@ -129,7 +129,7 @@ func (o *onceCall) args(bounded bool) []string {
 // invokeOnce returns the call of once.lua for the only group of the batch.
 func (b *batch) invokeOnce() invocation {
 	b.plain = false
-	b.sentAt = b.encoding.callers.now()
+	b.sentAt = b.encoding.callers.Now()
 	b.encodeAll()
 	call := b.invoke(b.encoding.once)
 	call.keys = append(call.keys, b.encoding.recordKey(b.once, b.lines[0].claim))
@@ -187,9 +187,9 @@ var recordLife = stint.RememberFor.Milliseconds() + 1
 // noteRecord adds a record with a reply of some bytes, or a mark, to the account.
 func (e *encoding) noteRecord(keyBytes, replyBytes int) {
 	const groupBytes = 16 + 1 // ARGV[2] of once.lua
-	e.records.note(&wrote{
-		class: recordClass, after: recordLife + e.keep, answeredAt: e.records.now(),
-		keyBytes: int64(keyBytes), newBytes: int64(groupBytes + replyBytes),
+	e.records.Note(&Wrote{
+		Class: recordClass, After: recordLife + e.keep, AnsweredAt: e.records.Now(),
+		KeyBytes: int64(keyBytes), NewBytes: int64(groupBytes + replyBytes),
 	})
 }
 
@@ -201,12 +201,12 @@ func (b *batch) assumeRecord() {
 }
 
 // recordClass is the class of records in their account: all live about a minute.
-const recordClass callerClass = 1
+const recordClass Class = 1
 
 // modeOfNew returns the mode of a call that may make a record: onceTake, or onceFind while
 // there is no room for one. A repeat is answered even then.
 func (e *encoding) modeOfNew() onceMode {
-	if _, full := e.records.wait(recordClass); full {
+	if _, full := e.records.Wait(recordClass); full {
 		return onceFind
 	}
 	return onceTake
@@ -214,7 +214,7 @@ func (e *encoding) modeOfNew() onceMode {
 
 // refuseRecord counts a group for which there is no room, and returns its error.
 func (e *encoding) refuseRecord() error {
-	e.records.refused.Add(1)
-	wait, _ := e.records.wait(recordClass)
+	e.records.Refused.Add(1)
+	wait, _ := e.records.Wait(recordClass)
 	return storekit.OnceBudget(max(wait, time.Millisecond))
 }

@@ -289,9 +289,9 @@ func repeatsBeyondTheBudget(t *testing.T, s *Store, keys []string) {
 	if err != nil || !first[0].Allowed {
 		t.Fatal(first, err)
 	}
-	share := s.encoding.records.share
-	s.encoding.records.share = 1
-	defer func() { s.encoding.records.share = share }()
+	share := s.encoding.records.Share
+	s.encoding.records.Share = 1
+	defer func() { s.encoding.records.Share = share }()
 	if out, err := takeOnce(s, g); err != nil || !allRepeated(out) {
 		t.Errorf("a repeat: %+v, %v", out, err)
 	}
@@ -299,7 +299,7 @@ func repeatsBeyondTheBudget(t *testing.T, s *Store, keys []string) {
 	if _, err := takeOnce(s, fresh); stint.CodeOf(err) != stint.CodeExhausted || remaining(t, s, limit, keys[0]) != 9 {
 		t.Errorf("a new id: %v", err)
 	}
-	s.encoding.records.share = share
+	s.encoding.records.Share = share
 	if out, err := takeOnce(s, once(groupOf(limit, keys[0]), "fresh")); err != nil || !out[0].Allowed {
 		t.Errorf("the id of a group that was refused: %+v, %v", out, err)
 	}

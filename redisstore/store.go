@@ -180,10 +180,10 @@ func (s *Store) Stats() Stats {
 		Nodes:    int(t.heartbeat.nodes.Load()),
 		Up:       t.up(),
 
-		CallerBytes:    s.encoding.callers.bytes(),
-		CallersRefused: s.encoding.callers.refused.Load(),
-		OnceBytes:      s.encoding.records.bytes(),
-		OnceRefused:    s.encoding.records.refused.Load(),
+		CallerBytes:    s.encoding.callers.Bytes(),
+		CallersRefused: s.encoding.callers.Refused.Load(),
+		OnceBytes:      s.encoding.records.Bytes(),
+		OnceRefused:    s.encoding.records.Refused.Load(),
 	}
 }
 

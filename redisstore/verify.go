@@ -16,7 +16,7 @@ func (v *verifier) group(g *lineGroup, out []stint.Decision) error {
 	charge := g.flags&dryGroup == 0 && (g.flags&following == 0 || v.admitted)
 	err := v.fault(lines)
 	if len(v.answers.refused) > 0 && v.batch.boundedGroup(g) && v.wasRefused(v.batch.parts(g)) {
-		err = v.batch.encoding.callers.refuse()
+		err = v.batch.encoding.callers.Refuse()
 	}
 	admitted := false
 	switch {
