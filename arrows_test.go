@@ -26,7 +26,8 @@ var arrows = map[string]struct {
 	"internal/table":                 {nil, "a table of bytes knows nothing of limits"},
 	"internal/boundedcache":          {nil, "it caches anything"},
 	"internal/coalesce":              {nil, "it combines pending calls of any kind into round trips, so it knows no claims and no store"},
-	"internal/cas":                   {[]string{".", "storekit", "internal/coalesce"}, "it decides over any server that can compare and swap, so it knows none"},
+	"internal/callerbudget":          {[]string{"."}, "it counts bytes in any server"},
+	"internal/cas":                   {[]string{".", "storekit", "internal/callerbudget", "internal/coalesce"}, "it decides over any server that can compare and swap, so it knows none"},
 	"internal/cas/casmem":            {[]string{".", "internal/cas"}, "it is a server for tests"},
 	"internal/suggest":               {nil, "it compares words"},
 	"internal/hostname":              {nil, "it compares names"},
@@ -60,7 +61,7 @@ var arrows = map[string]struct {
 
 	"resilience/grpcclient": {[]string{".", "resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
 
-	"redisstore":                     {[]string{".", "storekit", "internal/clock", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
+	"redisstore":                     {[]string{".", "storekit", "internal/callerbudget", "internal/clock", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                          {[]string{".", "internal/boundedcache", "storekit"}, "it leases from any store, so it knows none"},
 	"remotestore":                    {[]string{".", "storekit", "api/…", "internal/boundedcache", "internal/coalesce", "internal/secret"}, "it takes claims to a server; what its failure means is decided around it"},
 	"guard":                          {[]string{".", "internal/boundedcache", "internal/clock", "storekit", "lease", "resilience/breaker"}, "it guards any store, so it knows none but that which leases, to refuse it"},

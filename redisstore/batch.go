@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 )
 
 // batch encodes groups into one script call and decodes the reply into decisions. It
@@ -18,10 +19,10 @@ type batch struct {
 	groups   []lineGroup
 	plain    bool // take.lua is not needed: each line is a plain claim with a key of its own
 
-	order   []int             // key numbers in the order in which the script gets them
-	closed  [Classes + 1]bool // classes of callers' limits that refuse new states
-	sentAt  int64             // by the clock of the callers' account
-	starts  []int             // start of each limit in order; for take.lua, the position of each key
+	order   []int                          // key numbers in the order in which the script gets them
+	closed  [callerbudget.Classes + 1]bool // classes of callers' limits that refuse new states
+	sentAt  int64                          // by the clock of the callers' account
+	starts  []int                          // start of each limit in order; for take.lua, the position of each key
 	args    []byte
 	names   []string // the keys as strings
 	argv    [1]string

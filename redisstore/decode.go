@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 )
 
 // Values in a reply that stand in place of the length of a state.
@@ -128,17 +129,17 @@ const wroteBytes = 1 + 7 + 7 + 4 + 4
 
 // noteWritten adds the written states to the account of callers' limits.
 func (b *batch) noteWritten(data []byte) {
-	w := Wrote{SentAt: b.sentAt, AnsweredAt: b.encoding.callers.Now()}
+	w := callerbudget.Wrote{SentAt: b.sentAt, AnsweredAt: b.encoding.callers.Now()}
 	for _, i := range b.order {
 		l := &b.lines[b.firstOn[i]]
 		if l.limit.class == 0 {
 			continue
 		}
-		w.Class, w.Before, w.After = Class(data[0]), readInt7(data[1:]), readInt7(data[8:])
+		w.Class, w.Before, w.After = callerbudget.Class(data[0]), readInt7(data[1:]), readInt7(data[8:])
 		w.OldBytes, w.NewBytes = int64(binary.BigEndian.Uint32(data[15:])), int64(binary.BigEndian.Uint32(data[19:]))
 		w.KeyBytes, w.Log = int64(len(b.keys.key(i))-shapeBytes), l.limit.kind == logKind
 		data = data[wroteBytes:]
-		if w.Class > 0 && int(w.Class) <= Classes {
+		if w.Class > 0 && int(w.Class) <= callerbudget.Classes {
 			b.encoding.callers.Note(&w)
 		}
 	}
@@ -147,13 +148,13 @@ func (b *batch) noteWritten(data []byte) {
 // assumeWritten adds all states that a call without an answer may have created to the
 // account.
 func (b *batch) assumeWritten() {
-	w := Wrote{AnsweredAt: b.encoding.callers.Now()}
+	w := callerbudget.Wrote{AnsweredAt: b.encoding.callers.Now()}
 	for i := range b.lines {
 		l := &b.lines[i]
 		if l.limit.class == 0 || l.claim.Cost+l.claim.Extra <= 0 {
 			continue
 		}
-		w.Class, w.After = l.limit.class, LifeOf(l.limit.limit)+b.encoding.keep
+		w.Class, w.After = l.limit.class, callerbudget.LifeOf(l.limit.limit)+b.encoding.keep
 		w.KeyBytes, w.NewBytes, w.Log = int64(len(b.keys.key(l.key))-shapeBytes), maxFresh, l.limit.kind == logKind
 		b.encoding.callers.Note(&w)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 	"github.com/stintdev/stint/internal/clock"
 )
 
@@ -52,9 +53,9 @@ type encoding struct {
 	keep   int64            // ms that a key lives longer than its state
 	limits limitCache
 	// callers counts the bytes of the states of callers' limits.
-	callers *Account
+	callers *callerbudget.Account
 	// records counts the bytes of the records of groups that may be repeated.
-	records *Account
+	records *callerbudget.Account
 	cluster bool
 
 	oneBucket, oneWindow, oneCounter, plain, take, once *script
@@ -65,14 +66,14 @@ func newEncoding(o *Options) (*encoding, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep, now := milliseconds(o.KeepFor), SinceStart()
+	keep, now := milliseconds(o.KeepFor), callerbudget.SinceStart()
 	return &encoding{
 		prefix:  prefix,
 		clock:   o.Clock,
 		keep:    keep,
 		limits:  limitCache{keep: keep},
-		callers: NewAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes)/int64(Classes), now),
-		records: NewAccount(cmp.Or(o.OnceBytes, DefaultOnceBytes), now),
+		callers: callerbudget.NewAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes)/int64(callerbudget.Classes), now),
+		records: callerbudget.NewAccount(cmp.Or(o.OnceBytes, DefaultOnceBytes), now),
 		cluster: o.Topology == Cluster,
 
 		oneBucket:  withSteps(oneBucketScript),
@@ -278,7 +279,7 @@ func (b *batch) encodeGroup(g *lineGroup) {
 
 // askAccount notes which classes of callers' limits have no room for new states.
 func (b *batch) askAccount() {
-	b.closed = [Classes + 1]bool{}
+	b.closed = [callerbudget.Classes + 1]bool{}
 	for _, l := range b.limits {
 		if l.class > 0 {
 			b.sentAt = b.encoding.callers.Now()

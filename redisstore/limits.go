@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 	"github.com/stintdev/stint/internal/shorthash"
 )
 
@@ -17,7 +18,7 @@ type compiled struct {
 	hash  string // the limit's hash in a key
 	shape string // shapeBytes: the scripts must not use one key for two shapes
 	args  string // its numbers, as the scripts read them
-	class Class
+	class callerbudget.Class
 }
 
 // kind is how a script counts; the scripts know the numbers.
@@ -43,7 +44,7 @@ func compile(l stint.Limit, keep int64) *compiled {
 	}
 	n := l.Numbers()
 	k, numbers := scriptNumbers(&n)
-	class := ClassOf(l, keep)
+	class := callerbudget.ClassOf(l, keep)
 	args := []byte{byte(k) + kinds*byte(class)}
 	for _, x := range append([]int64{n.Max}, numbers[:]...) {
 		args = appendInt7(args, x)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 	"github.com/stintdev/stint/storekit"
 )
 
@@ -187,7 +188,7 @@ var recordLife = stint.RememberFor.Milliseconds() + 1
 // noteRecord adds a record with a reply of some bytes, or a mark, to the account.
 func (e *encoding) noteRecord(keyBytes, replyBytes int) {
 	const groupBytes = 16 + 1 // ARGV[2] of once.lua
-	e.records.Note(&Wrote{
+	e.records.Note(&callerbudget.Wrote{
 		Class: recordClass, After: recordLife + e.keep, AnsweredAt: e.records.Now(),
 		KeyBytes: int64(keyBytes), NewBytes: int64(groupBytes + replyBytes),
 	})
@@ -201,7 +202,7 @@ func (b *batch) assumeRecord() {
 }
 
 // recordClass is the class of records in their account: all live about a minute.
-const recordClass Class = 1
+const recordClass callerbudget.Class = 1
 
 // modeOfNew returns the mode of a call that may make a record: onceTake, or onceFind while
 // there is no room for one. A repeat is answered even then.
