@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -164,6 +165,17 @@ func (r *reader) text() []byte {
 	text := r.left[:n]
 	r.left = r.left[n:]
 	return text
+}
+
+// ExpiryOf returns the time from which a value is as if never stored: that of its state
+// that lives longest. It returns the zero time for a value without states.
+func ExpiryOf(value []byte) (at time.Time) {
+	for _, s := range decodeItem(value).states {
+		if expires := time.UnixMicro(s.expires); expires.After(at) {
+			at = expires
+		}
+	}
+	return at
 }
 
 // CountLimits returns how many limits have a state in a value, including states that have

@@ -60,7 +60,11 @@ func ClassOf(l stint.Limit, keep int64) Class {
 	if !l.FromCaller() {
 		return 0
 	}
-	life := LifeOf(l) + keep
+	return ClassOfLife(LifeOf(l) + keep)
+}
+
+// ClassOfLife returns the class of what lives for some milliseconds.
+func ClassOfLife(life int64) Class {
 	for i, c := range lifetimes[:Classes-1] {
 		if life <= c.longest.Milliseconds() {
 			return Class(i + 1)

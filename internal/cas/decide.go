@@ -2,6 +2,7 @@ package cas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 	"github.com/stintdev/stint/storekit"
 )
 
@@ -30,7 +32,8 @@ func (r *round) decide() bool {
 	now := r.store.timeOf(r.now)
 	r.gather()
 	var changes []storekit.Change
-	changes, r.err = decideGroups(r.groups, r.states(), now, r.out)
+	d := decider{store: r.store, states: r.states(), now: now}
+	changes, r.err = d.decide(r.groups, r.out)
 	if len(changes) == 0 {
 		return false
 	}
@@ -42,9 +45,31 @@ func (r *round) decide() bool {
 			Key: c.Key, Old: v.Version, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
 			Version: newVersion(),
 		})
+		r.noteCaller(c, v, now)
 	}
 	slices.SortFunc(r.swaps, byKey)
 	return true
+}
+
+// noteCaller adds a value that is about to be written to the account of limits that
+// callers bring. A write that is lost counts until it would have expired, so that the
+// account is never too low.
+func (r *round) noteCaller(c *storekit.Change, v *loaded, now time.Time) {
+	if !fromCaller(c.Key) || len(c.Value) == 0 {
+		return
+	}
+	s := r.store
+	w := callerbudget.Wrote{
+		After: s.ttl(c.Expires.Sub(now)).Milliseconds(), NewBytes: int64(len(c.Value) + itemHead),
+		KeyBytes: int64(len(c.Key)), SentAt: s.callers.Now(), AnsweredAt: s.callers.Now(),
+	}
+	w.Class = callerbudget.ClassOfLife(w.After)
+	if left := storekit.ExpiryOf(v.item.states).Sub(now); v.Version != 0 && left > 0 {
+		if before := s.ttl(left).Milliseconds(); callerbudget.ClassOfLife(before) == w.Class {
+			w.Before, w.OldBytes = before, int64(len(v.item.states)+itemHead)
+		}
+	}
+	s.callers.Note(&w)
 }
 
 // begin leaves the calls in the round whose callers still wait, and marks them as sent. It
@@ -125,34 +150,56 @@ func (r *round) value(key string) *loaded {
 	return &r.values[at]
 }
 
-// decideGroups is [storekit.Decide] with bounds on the values: a part of a group that would
+// decider is [storekit.Decide] with bounds on the values: a part of a group that would
 // exceed them is refused.
-func decideGroups(groups []stint.Group, states map[string][]byte, now time.Time, out []stint.Decision) ([]storekit.Change, error) {
-	changes, err := storekit.Decide(groups, states, now, out)
+type decider struct {
+	store  *Store
+	states map[string][]byte // by key, as they were read or as the parts so far have left them
+	now    time.Time
+}
+
+func (d *decider) decide(groups []stint.Group, out []stint.Decision) ([]storekit.Change, error) {
+	changes, err := storekit.Decide(groups, d.states, d.now, out)
 	for i := range changes {
-		if !fits(&changes[i], states) {
-			return decideParts(groups, states, now, out)
+		if d.admit(&changes[i]) != nil {
+			return d.decideParts(groups, out)
 		}
 	}
 	return changes, err
 }
 
-// fits reports whether a changed value is within the bounds. A value that has too many
-// limits already may change as long as it gets no more.
-func fits(c *storekit.Change, states map[string][]byte) bool {
-	if len(c.Value)+maxHead > MaxValue {
-		return false
+// admit returns an error for a changed value that is out of bounds. A value that has too
+// many limits already may change as long as it gets no more.
+func (d *decider) admit(c *storekit.Change) error {
+	before := d.states[c.Key]
+	switch n := len(c.Value); {
+	case n+maxHead > MaxValue:
+		return full(c.Key)
+	case n > 4*maxLimits: // a state has more bytes than that
+		if limits := storekit.CountLimits(c.Value); limits > maxLimits && limits > storekit.CountLimits(before) {
+			return full(c.Key)
+		}
 	}
-	if len(c.Value) < 4*maxLimits { // a state has more bytes than that
-		return true
+	if fromCaller(c.Key) && d.overBudget(c, len(c.Value) > len(before)) {
+		return errBudget
 	}
-	n := storekit.CountLimits(c.Value)
-	return n <= maxLimits || n <= storekit.CountLimits(states[c.Key])
+	return nil
+}
+
+// errBudget says that the budget of limits that callers bring has no room. A claim gets the
+// error of the account, which counts it.
+var errBudget = errors.New("no room")
+
+// overBudget reports whether the budget of limits that callers bring has no room for a
+// value. The last quarter is for values that do not grow.
+func (d *decider) overBudget(c *storekit.Change, grows bool) bool {
+	a, class := d.store.callers, callerbudget.ClassOfLife(d.store.ttl(c.Expires.Sub(d.now)).Milliseconds())
+	return len(c.Value) > 0 && (grows && a.Closed(class) || a.Level(class) >= a.Share)
 }
 
 // decideParts decides the parts of the groups one after the other, which is slower, and
-// refuses those whose changes do not fit. states is changed.
-func decideParts(groups []stint.Group, states map[string][]byte, now time.Time, out []stint.Decision) ([]storekit.Change, error) {
+// refuses those that are out of bounds.
+func (d *decider) decideParts(groups []stint.Group, out []stint.Decision) ([]storekit.Change, error) {
 	changed := map[string]storekit.Change{}
 	var failed storekit.Errors
 	part := 0
@@ -165,7 +212,7 @@ func decideParts(groups []stint.Group, states map[string][]byte, now time.Time, 
 				one.Once = g.Once
 			}
 			decisions := out[:len(one.Claims)]
-			err := decidePart(one, states, changed, now, decisions)
+			err := d.decidePart(one, changed, decisions)
 			failed.Set(part, groups, err)
 			if j == 0 {
 				dry = dry || err != nil || !freshlyAdmitted(one.Claims, decisions)
@@ -176,20 +223,25 @@ func decideParts(groups []stint.Group, states map[string][]byte, now time.Time, 
 	return slices.Collect(maps.Values(changed)), failed.Err()
 }
 
-// decidePart decides one part, and adds what it changes to states and changed if that fits.
-func decidePart(g stint.Group, states map[string][]byte, changed map[string]storekit.Change, now time.Time, out []stint.Decision) error {
-	changes, err := storekit.Decide([]stint.Group{g}, states, now, out)
+// decidePart decides one part, and adds what it changes to the states and to changed unless
+// it is refused.
+func (d *decider) decidePart(g stint.Group, changed map[string]storekit.Change, out []stint.Decision) error {
+	changes, err := storekit.Decide([]stint.Group{g}, d.states, d.now, out)
 	if errs, _ := storekit.PartErrors(err, 1); errs != nil {
 		return errs[0]
 	}
 	for i := range changes {
-		if !fits(&changes[i], states) {
+		switch err := d.admit(&changes[i]); {
+		case errors.Is(err, errBudget):
 			clear(out)
-			return full(changes[i].Key)
+			return d.store.callers.Refuse()
+		case err != nil:
+			clear(out)
+			return err
 		}
 	}
 	for _, c := range changes {
-		states[c.Key], changed[c.Key] = c.Value, c
+		d.states[c.Key], changed[c.Key] = c.Value, c
 	}
 	return nil
 }

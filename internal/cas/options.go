@@ -29,6 +29,11 @@ type Options struct {
 	MaxBatch int
 	// Heartbeat is how often the node announces itself. 0 means 1 s; below 0 means never.
 	Heartbeat time.Duration
+	// CallerBytes bounds the bytes that this node writes for limits that callers bring
+	// ([stint.Spec.FromCaller]). Beyond it, new keys of such limits are refused with
+	// CodeExhausted; all other limits are not affected. Each of four lifetime classes has a
+	// quarter of it. 0 means 256 MiB.
+	CallerBytes int64
 	// Observer sees every call of the backend as a [stint.EventStoreCall]. Nil costs
 	// nothing.
 	Observer stint.Observer
@@ -41,6 +46,7 @@ func (o *Options) setDefaults() {
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	o.Slack = cmp.Or(o.Slack, 5*time.Second)
 	o.MaxBatch = cmp.Or(o.MaxBatch, 128)
+	o.CallerBytes = cmp.Or(o.CallerBytes, 256<<20)
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
 	o.Observer = stint.Observers(o.Observer) // nil instead of a nil pointer
 	if o.Logger == nil {

@@ -16,6 +16,11 @@ type Stats struct {
 	// Clock is the zero value until a heartbeat has measured it.
 	Clock ClockStats
 
+	// CallerBytes is how much of Options.CallerBytes is in use. CallersRefused is how
+	// many claims were refused because that budget was used up.
+	CallerBytes    int64
+	CallersRefused uint64
+
 	Swaps     uint64 // items written
 	Lost      uint64 // rounds that found another version, and tried again
 	Unknown   uint64 // rounds whose swap was not answered, and that looked for it
@@ -30,6 +35,7 @@ func (s *Store) Stats() Stats {
 	defer h.Unlock()
 	st := Stats{
 		Up: true, Nodes: h.nodes, Clock: h.clock,
+		CallerBytes: s.callers.Bytes(), CallersRefused: s.callers.Refused.Load(),
 		Swaps: s.counts.done.Load(), Lost: s.counts.lost.Load(), Unknown: s.counts.unknown.Load(),
 		Locks: s.counts.locked.Load(), Throttled: s.counts.throttled.Load(),
 	}
@@ -56,6 +62,8 @@ func (s *Store) Metrics() []storekit.Metric {
 		skew, measured,
 		storekit.Gauge("store_up", "1 while the store answers.", up),
 		storekit.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
+		storekit.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
+		storekit.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
 		storekit.Counter("store_swaps", "Items written.", t.Swaps),
 		storekit.Counter("store_swaps_lost", "Rounds of one or more checks that found an item changed by another node, and tried again.", t.Lost),
 		storekit.Counter("store_swaps_unknown", "Rounds whose write was not answered, and that looked for it in the item.", t.Unknown),

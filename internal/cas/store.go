@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/callerbudget"
 	"github.com/stintdev/stint/storekit"
 )
 
@@ -23,6 +24,7 @@ type Store struct {
 
 	alone, across writer // for items of one round each, and for transactions
 	counts        counts
+	callers       *callerbudget.Account
 	heartbeat     *heartbeat
 }
 
@@ -35,6 +37,7 @@ type counts struct {
 func New(b Backend, o Options) *Store {
 	o.setDefaults()
 	s := &Store{options: o, backend: b, lanes: newLanes()}
+	s.callers = callerbudget.NewAccount(s.options.CallerBytes/int64(callerbudget.Classes), callerbudget.SinceStart())
 	s.alone.id, s.across.id = rand.Uint64(), rand.Uint64()
 	s.transact, _ = b.(Atomic)
 	s.locker, _ = b.(Locker)
@@ -50,8 +53,22 @@ func New(b Backend, o Options) *Store {
 }
 
 // Take decides one claim and charges it if it is allowed.
-func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	return storekit.TakeOne(ctx, s, c)
+func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, err error) {
+	if err := claim.Validate(); err != nil {
+		return d, err
+	}
+	if ctx.Err() != nil {
+		return d, storekit.Ended(ctx, false)
+	}
+	c := newCall(ctx, []stint.Group{{Claims: []stint.Claim{claim}}})
+	errs, err := storekit.PartErrors(s.take(c), 1)
+	if errs != nil {
+		err = errs[0]
+	}
+	if err != nil { // the round may still have the call
+		return d, err
+	}
+	return c.out[0], nil
 }
 
 // TakeGroups decides groups, each atomically.
