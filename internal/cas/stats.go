@@ -64,9 +64,9 @@ func (s *Store) Metrics() []storekit.Metric {
 		storekit.Gauge("store_nodes", "Nodes that share the store; 0 until it is first reached.", float64(t.Nodes)),
 		storekit.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
 		storekit.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
-		storekit.Counter("store_swaps", "Items written.", t.Swaps),
-		storekit.Counter("store_swaps_lost", "Rounds of one or more checks that found an item changed by another node, and tried again.", t.Lost),
-		storekit.Counter("store_swaps_unknown", "Rounds whose write was not answered, and that looked for it in the item.", t.Unknown),
+		{Name: "store_swaps", Help: "Conditional writes, by their outcome.", Counter: true, Label: "outcome", Samples: []storekit.Sample{
+			{Label: "done", Value: float64(t.Swaps)}, {Label: "lost", Value: float64(t.Lost)}, {Label: "unknown", Value: float64(t.Unknown)},
+		}},
 		storekit.Counter("store_locks", "Rounds that locked an item, after they had lost it several times.", t.Locks),
 		storekit.Counter("store_throttled", "Calls that the store refused because it gets too many.", t.Throttled),
 	}
