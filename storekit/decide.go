@@ -94,6 +94,14 @@ func (d *decider) decide(claims []stint.Claim, out []stint.Decision, charge bool
 	if err := stint.ValidateClaims(claims); err != nil {
 		return false, err
 	}
+	if len(claims) == 1 && charge { // nearly always
+		s, err := d.state(&claims[0])
+		if err != nil {
+			return false, err
+		}
+		out[0] = s.step(&claims[0], d.now, false)
+		return out[0].Allowed, nil
+	}
 	states := make([]*state, len(claims))
 	for i := range claims {
 		if states[i], err = d.state(&claims[i]); err != nil {

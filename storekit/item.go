@@ -21,6 +21,7 @@ type item struct {
 	states  []*state
 	corrupt []byte // the value, if it is no item
 	grown   bool   // it remembers one group more than the value
+	latest  *state // of the last claim; nil: none yet
 }
 
 const itemVersion = 1
@@ -68,16 +69,23 @@ func appendText[T string | []byte](to []byte, text T) []byte {
 
 // state returns the state of a claim.
 func (it *item) state(c *stint.Claim) (*state, error) {
+	if it.latest == nil || it.latest.limit != c.Limit { // claims on one limit come in runs
+		it.latest = it.stateOf(c)
+	}
+	return it.latest, it.latest.load(c)
+}
+
+func (it *item) stateOf(c *stint.Claim) *state {
 	scope := ScopeOf(c.Limit).String()
 	if s := it.find(scope); s != nil {
-		return s, s.load(c)
+		return s
 	}
 	s := &state{scope: scope}
 	if it.corrupt != nil {
 		s.data, s.err = it.corrupt, errCorrupt(len(it.corrupt))
 	}
 	it.states = append(it.states, s)
-	return s, s.load(c)
+	return s
 }
 
 // find returns the state of a scope, or nil.
