@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/storekit"
 )
 
 // call is what one caller asks of one lane: groups that are decided in order, in one
@@ -75,10 +74,10 @@ func (c *call) addKey(key string) {
 
 // begin marks the call as one that may be charged. It returns false if its caller has left
 // or has no time left.
-func (c *call) begin(now time.Time) bool {
+func (c *call) begin(r *round, now time.Time) bool {
 	if deadline, ok := c.ctx.Deadline(); ok && !now.Before(deadline) || c.ctx.Err() != nil {
 		if c.phase.CompareAndSwap(unsent, left) {
-			c.err = storekit.Ended(c.ctx, false)
+			c.err = ended(c.ctx, r, false)
 		}
 		return false
 	}

@@ -76,7 +76,7 @@ func (r *round) noteCaller(c *storekit.Change, v *loaded, now time.Time) {
 // returns false if there are none.
 func (r *round) begin() bool {
 	now := time.Now()
-	r.calls = slices.DeleteFunc(r.calls, func(c *call) bool { return !c.begin(now) })
+	r.calls = slices.DeleteFunc(r.calls, func(c *call) bool { return !c.begin(r, now) })
 	return len(r.calls) > 0
 }
 
@@ -136,13 +136,17 @@ func (r *round) states() map[string][]byte {
 	for i, key := range r.keys {
 		switch v := &r.values[i]; {
 		case !v.ok:
-			states[key] = append([]byte{0}, v.Value...)
+			states[key] = unreadable(v.Value)
 		case len(v.item.states) > 0:
 			states[key] = v.item.states
 		}
 	}
 	return states
 }
+
+// unreadable returns as many bytes as a value has, and at least one, which Decide cannot
+// read.
+func unreadable(value []byte) []byte { return make([]byte, max(1, len(value))) }
 
 // value returns the item of a key.
 func (r *round) value(key string) *loaded {

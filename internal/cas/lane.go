@@ -114,7 +114,7 @@ func (s *Store) release(l *lane) {
 	if r := s.nextRound(l); r != nil {
 		go func() {
 			for ; r != nil; r = s.nextRound(l) {
-				r.run(context.Background())
+				r.runForAll()
 				for _, c := range r.all {
 					c.done <- struct{}{}
 				}

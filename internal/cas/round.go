@@ -88,6 +88,25 @@ func (r *round) run(ctx context.Context) {
 	}
 }
 
+// runForAll runs the round on behalf of callers that wait. It ends with the latest of their
+// deadlines, so that nothing waits to be sent for callers that have left.
+func (r *round) runForAll() {
+	ctx, latest := context.Background(), time.Time{}
+	for _, c := range r.all {
+		deadline, ok := c.ctx.Deadline()
+		if !ok {
+			r.run(ctx)
+			return
+		}
+		if deadline.After(latest) {
+			latest = deadline
+		}
+	}
+	ctx, cancel := context.WithDeadline(ctx, latest)
+	defer cancel()
+	r.run(ctx)
+}
+
 // A step is one step of a round. It returns the next one, or nil at the end.
 type step func(context.Context) step
 
@@ -216,7 +235,9 @@ func (r *round) locked(ctx context.Context) step {
 	case len(r.swaps) == 0:
 		return r.deliver
 	}
-	r.swaps = swaps
+	if len(swaps) == len(r.swaps) {
+		r.swaps = swaps
+	}
 	_ = failures(r.swaps, err)
 	return r.settle(ctx, time.Time{})
 }
