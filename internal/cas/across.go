@@ -196,14 +196,6 @@ func (p *pieces) undo(ctx context.Context) (Outcome, error) {
 	return outcome, err
 }
 
-// notUndone returns the error of a group that was not admitted and has a charge all the same.
-func notUndone(err error) error {
-	return &stint.Error{
-		Code: stint.CodeTimeout, Kind: "undo", Err: err,
-		Problem: "a part of the group's charge could not be undone after another part had failed: it stays until it refills",
-	}
-}
-
 // resolve finds out what became of a swap without an answer.
 func (p *pieces) resolve(ctx context.Context, i int) {
 	w, unanswered := &p.swaps[i], p.swaps[i].Err

@@ -3,8 +3,6 @@ package cas
 import (
 	"context"
 	"time"
-
-	"github.com/stintdev/stint"
 )
 
 // MaxKey is the greatest length of a key that a [Backend] gets, in bytes. Longer keys of
@@ -14,9 +12,6 @@ const MaxKey = 200
 
 // MaxValue is the greatest length of a value that a [Backend] gets, in bytes.
 const MaxValue = 64 << 10
-
-// KindThrottled is the kind of an error of a server that asks for fewer calls.
-const KindThrottled stint.Kind = "throttled"
 
 // Backend keeps one item for each key: a value of bytes with a version. It is safe for
 // concurrent use.

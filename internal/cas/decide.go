@@ -3,7 +3,6 @@ package cas
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -17,10 +16,6 @@ import (
 
 // maxLimits is the greatest number of limits with a state in one item.
 const maxLimits = 64
-
-// KindItemFull is the kind of a claim that was refused because the item of its key has no
-// room for the state of one more limit. Nothing was charged.
-const KindItemFull stint.Kind = "item_full"
 
 // decide decides the calls whose callers still wait, on the items that were read. It
 // returns false if there is nothing to write.
@@ -255,23 +250,6 @@ func (d *decider) decidePart(g stint.Group, changed map[string]storekit.Change, 
 func freshlyAdmitted(claims []stint.Claim, out []stint.Decision) bool {
 	_, binding := stint.Combine(claims, out)
 	return binding.Allowed && !binding.Repeated
-}
-
-// full returns the error of a claim whose item has no room.
-func full(key string) error {
-	e := &stint.Error{
-		Code: stint.CodeExhausted, Kind: KindItemFull,
-		Problem: fmt.Sprintf("the item of the key has no room for the state: it may have %d limits and %d KiB", maxLimits, MaxValue>>10),
-		Mend:    "give the key fewer limits, and count by a sliding_window_counter in place of a long sliding_window_log",
-	}
-	if fromCaller(key) {
-		e.Kind = stint.KindCallerBudget
-	}
-	return e
-}
-
-func garbled(problem string) error {
-	return &stint.Error{Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the backend of the store " + problem}
 }
 
 // timeOf returns the time of decisions: that of the options, of the server when it read

@@ -1,14 +1,9 @@
 package cas
 
 import (
-	"context"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"sync"
-
-	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/storekit"
 )
 
 // A lane is the calls of this node on one item. At most one round of a lane is under way,
@@ -99,15 +94,6 @@ func (s *Store) await(l *lane, c *call) error {
 	}
 }
 
-// ended returns the error of a call whose context has ended. A call that lost all its swaps
-// says so: its key is contended, and the server is well.
-func ended(ctx context.Context, r *round, mayBeCharged bool) error {
-	if r != nil && !mayBeCharged && r.losses.Load() > 0 {
-		return contended(int(r.losses.Load()), ctx.Err())
-	}
-	return storekit.Ended(ctx, mayBeCharged)
-}
-
 // release runs the rounds of the calls that wait, in a goroutine of its own, or frees the
 // lane.
 func (s *Store) release(l *lane) {
@@ -156,13 +142,4 @@ func (s *Store) fitting(calls []*call) int {
 		}
 	}
 	return len(calls)
-}
-
-// contended returns the error of a call whose swaps were all lost.
-func contended(losses int, cause error) *stint.Error {
-	return &stint.Error{
-		Code: stint.CodeContended, Kind: "contended", Err: cause,
-		Problem: fmt.Sprintf("other nodes changed the key first, %d times: nothing was charged", losses),
-		Mend:    "lease the limit, or split the key",
-	}
 }

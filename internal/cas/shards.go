@@ -93,14 +93,6 @@ func (t *transport) probeKey() string {
 	return t.probed
 }
 
-// refusal returns the error of a call to a shard that is stopped. Nothing was sent.
-func (t *transport) refusal() *stint.Error {
-	return &stint.Error{
-		Code: stint.CodeUnavailable, Kind: "stopped",
-		Problem: t.store.options.Name + ": nothing is sent to the server " + t.shard + ": it is marked as down, or the store is closed",
-	}
-}
-
 // note remembers whether the last call of the backend to the shard was answered.
 func (t *transport) note(err error) {
 	switch stint.CodeOf(err) {
