@@ -11,14 +11,14 @@ import (
 )
 
 // Any client of a Stint server can bring limits of its own (stint.Spec.FromCaller)
-// and invent keys for them. Their states stay in Redis for as long as the limit says:
-// up to 400 days, and longer for buckets. Every node therefore accounts for the bytes
+// and invent keys for them. Their states stay in the server for as long as the limit
+// says: up to 400 days, and longer for buckets. Every node therefore accounts for the bytes
 // of such states until they expire, and refuses new states beyond a budget.
 //
 // The account does not store keys, so a flood of keys cannot make it grow. It is a
-// sum, split by expiry into a fixed number of future time steps. For each state of a
-// caller's limit that a script writes, the reply has the key's remaining lifetime and
-// its bytes, before and after the write. A new key adds its bytes until its expiry. A
+// sum, split by expiry into a fixed number of future time steps. For each write of
+// such a state, a store tells it the remaining lifetime of the key and its bytes, before
+// and after the write. A new key adds its bytes until its expiry. A
 // key with another expiry carries its bytes to the later step. A log that grows adds the
 // growth. All numbers are rounded up, and a reset key is not subtracted, so the
 // account is an upper bound on the bytes of the states that this node wrote. The
@@ -30,7 +30,7 @@ import (
 // logs, and last other existing states. The latter take no more space, unless another
 // node created them.
 
-// Class is the lifetime class of a caller's limit, from 1 to classes. It is 0
+// Class is the lifetime class of a caller's limit, from 1 to Classes. It is 0
 // for all other limits.
 type Class uint8
 
@@ -179,7 +179,7 @@ func (a *Account) Refuse() error {
 	}
 }
 
-// Wrote is the script's report on one state that it wrote: the key's remaining
+// Wrote is a store's report on one state that it wrote: the key's remaining
 // lifetime in milliseconds and the size of its value, before and after. For a new key
 // both were 0.
 type Wrote struct {
@@ -193,7 +193,7 @@ type Wrote struct {
 
 // Note adds a written state to the account. It counts the old expiry from the time
 // when the call was sent and the new expiry from the time of the answer. The server
-// ran the script between these two times.
+// wrote between these two times.
 func (a *Account) Note(w *Wrote) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ type simulatedKey struct {
 	bytes, expires int64
 }
 
-// write writes a key on behalf of a node, as take.lua would, with a slow answer.
+// write writes a key on behalf of a node, as redisstore/take.lua would, with a slow answer.
 func (s *simulated) write(node int, name string, class Class, bytes, life, out, back int64) {
 	a := s.accounts[node]
 	w := Wrote{Class: class, After: life, NewBytes: bytes, SentAt: a.Now()}
