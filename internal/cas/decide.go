@@ -1,7 +1,6 @@
 package cas
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"math"
@@ -272,18 +271,4 @@ func newVersion() uint64 {
 // ttl returns how long an item must be kept whose states expire after some time.
 func (s *Store) ttl(left time.Duration) time.Duration {
 	return max(left, s.options.KeepFor) + s.options.Slack
-}
-
-// lock is [Locker.Locked] with the timeout of a call.
-func (s *Store) lock(ctx context.Context, keys []string, decide func([]Item, time.Time) []Swap) ([]Swap, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-	defer cancel()
-	s.counts.locked.Add(1)
-	var swaps []Swap
-	var err error
-	s.transportOf(keys[0]).observe(ctx, len(keys), func(ctx context.Context) error {
-		swaps, err = s.locker.Locked(ctx, keys, decide)
-		return err
-	})
-	return swaps, err
 }

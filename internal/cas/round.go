@@ -215,7 +215,7 @@ func (r *round) inPieces() bool {
 // locked decides the calls while no other node writes the items, if the backend can.
 func (r *round) locked(ctx context.Context) step {
 	decided := false
-	swaps, err := r.store.lock(ctx, r.keys, func(items []Item, now time.Time) []Swap {
+	swaps, err := r.store.transportOf(r.keys[0]).callLocked(ctx, r.keys, func(items []Item, now time.Time) []Swap {
 		decided, r.now = true, now
 		for i := range items {
 			r.values[i] = loaded{Item: items[i]}

@@ -197,20 +197,18 @@ func (b *swapBatch) Reset() {
 
 // callLoad is one call of the backend's Load.
 func (t *transport) callLoad(ctx context.Context, loads []Load) (now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, t.store.options.Timeout)
-	defer cancel()
 	if t.stopped.Load() {
 		return now, t.refusal()
 	}
-	t.observe(ctx, len(loads), func(ctx context.Context) error {
-		now, err = t.store.backend.Load(ctx, loads)
-		for i := 0; err == nil && i < len(loads); i++ {
-			if loads[i].Err != nil {
-				return loads[i].Err
-			}
-		}
-		return err
-	})
+	ctx, cancel := t.store.within(ctx)
+	defer cancel()
+	ctx, start := t.start(ctx, len(loads))
+	now, err = t.store.backend.Load(ctx, loads)
+	first := err
+	for i := 0; first == nil && i < len(loads); i++ {
+		first = loads[i].Err
+	}
+	t.finish(ctx, start, len(loads), first)
 	return now, err
 }
 
@@ -233,18 +231,40 @@ func (t *transport) callLoads(ctx context.Context, loads []Load) (now time.Time,
 
 // callSwap is one call of a method that makes swaps.
 func (t *transport) callSwap(ctx context.Context, swaps []Swap, method func(context.Context, []Swap) (time.Time, error)) (now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, t.store.options.Timeout)
-	defer cancel()
 	if t.stopped.Load() {
 		_ = failures(swaps, t.refusal())
 		return now
 	}
-	t.observe(ctx, len(swaps), func(ctx context.Context) (err error) {
-		now, err = method(ctx, swaps)
-		return failures(swaps, err)
-	})
+	ctx, cancel := t.store.within(ctx)
+	defer cancel()
+	ctx, start := t.start(ctx, len(swaps))
+	now, err := method(ctx, swaps)
+	t.finish(ctx, start, len(swaps), failures(swaps, err))
 	t.store.countSwaps(swaps)
 	return now
+}
+
+// callLocked is one call of the backend's Locked.
+func (t *transport) callLocked(ctx context.Context, keys []string, decide func([]Item, time.Time) []Swap) ([]Swap, error) {
+	if t.stopped.Load() {
+		return nil, t.refusal()
+	}
+	ctx, cancel := t.store.within(ctx)
+	defer cancel()
+	t.store.counts.locked.Add(1)
+	ctx, start := t.start(ctx, len(keys))
+	swaps, err := t.store.locker.Locked(ctx, keys, decide)
+	t.finish(ctx, start, len(keys), err)
+	t.store.countSwaps(swaps)
+	return swaps, err
+}
+
+// within returns a context that ends after the timeout of a call at the latest.
+func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= s.options.Timeout {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
 // failures gives each swap that was neither done nor lost an error, and returns the first
@@ -279,17 +299,25 @@ func nothingWritten(err error) bool {
 	return false
 }
 
-// observe reports a call of the backend.
-func (t *transport) observe(ctx context.Context, claims int, call func(context.Context) error) {
+// start reports that a call of the backend begins, and returns its context.
+func (t *transport) start(ctx context.Context, keys int) (context.Context, time.Time) {
 	o := t.store.options.Observer
 	if o == nil {
-		t.note(call(ctx)) // the loads or swaps have it
-		return
+		return ctx, time.Time{}
 	}
-	e := stint.Event{Kind: stint.EventStoreCall, Name: t.store.options.Name, Shard: t.shard, Claims: claims}
-	ctx, start := o.Start(ctx, e), time.Now()
-	err := call(ctx)
+	return o.Start(ctx, t.event(keys)), time.Now()
+}
+
+// finish reports that the call has ended, with its first error.
+func (t *transport) finish(ctx context.Context, start time.Time, keys int, err error) {
 	t.note(err)
-	e.EndStoreCall(time.Since(start), err)
-	o.Observe(ctx, e)
+	if o := t.store.options.Observer; o != nil {
+		e := t.event(keys)
+		e.EndStoreCall(time.Since(start), err)
+		o.Observe(ctx, e)
+	}
+}
+
+func (t *transport) event(keys int) stint.Event {
+	return stint.Event{Kind: stint.EventStoreCall, Name: t.store.options.Name, Shard: t.shard, Claims: keys}
 }
