@@ -27,6 +27,7 @@ type pieces struct {
 	store  *Store
 	swaps  []Swap
 	stamp  stamp
+	writer *writer
 	before []loaded // of each swap
 	groups []stint.Group
 	out    []stint.Decision
@@ -34,7 +35,7 @@ type pieces struct {
 
 // writeEach makes the swaps of the round one by one, and sets one outcome for all of them.
 func (r *round) writeEach(ctx context.Context) (now time.Time) {
-	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, groups: r.groups, out: slices.Clone(r.out)}
+	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, writer: r.writer, groups: r.groups, out: slices.Clone(r.out)}
 	for i := range r.swaps {
 		p.before = append(p.before, *r.value(r.swaps[i].Key))
 	}
@@ -143,7 +144,7 @@ func each(which []int, f func(i int)) {
 // settle undoes the swaps that were made although others were not, and returns the outcome
 // of all of them. It goes on in the background if ctx ends first.
 func (p *pieces) settle(ctx context.Context) (Outcome, error) {
-	own := &pieces{store: p.store, swaps: slices.Clone(p.swaps), stamp: p.stamp, before: p.before, groups: p.groups, out: p.out}
+	own := &pieces{store: p.store, swaps: slices.Clone(p.swaps), stamp: p.stamp, writer: p.writer, before: p.before, groups: p.groups, out: p.out}
 	type outcome struct {
 		o   Outcome
 		err error
@@ -230,7 +231,7 @@ func (p *pieces) resolve(ctx context.Context, i int) {
 // an answer is found again.
 func (p *pieces) undoOne(ctx context.Context, i int) error {
 	w := &p.swaps[i]
-	by := p.store.across.stamp()
+	by := p.writer.stamp()
 	for attempt := range maxLosses {
 		now, err := p.store.loadDecoded(ctx, w.Key)
 		switch {
@@ -239,10 +240,13 @@ func (p *pieces) undoOne(ctx context.Context, i int) error {
 		case !now.ok || len(now.item.writers) == 0:
 			return nil // the item was lost, and the charge with it
 		case now.item.writers[0] != p.stamp:
-			if now.item.fateOf(by, 0, now.Version) != made {
-				return p.refund(ctx, w.Key)
+			switch fate := now.item.fateOf(by, 0, now.Version); {
+			case fate == made:
+				return nil
+			case fate == unclear && attempt > 0:
+				return contended(attempt, nil)
 			}
-			return nil
+			return p.refund(ctx, w.Key)
 		}
 		back := Swap{Key: w.Key, Old: now.Version, Version: newVersion(), TTL: w.TTL, Value: now.item.encode(by, p.before[i].item.states)}
 		if p.store.transportOf(w.Key).swap(ctx, &back); back.Outcome == Done {

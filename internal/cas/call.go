@@ -72,6 +72,17 @@ func (c *call) addKey(key string) {
 	}
 }
 
+// lane returns the key of the lane of the call.
+func (c *call) lane() string {
+	switch {
+	case len(c.keys) == 1:
+		return c.keys[0]
+	case slices.ContainsFunc(c.keys, fromCaller):
+		return acrossLaneCaller
+	}
+	return acrossLane
+}
+
 // begin marks the call as one that may be charged. It returns false if its caller has left
 // or has no time left.
 func (c *call) begin(r *round, now time.Time) bool {

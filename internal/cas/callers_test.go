@@ -2,7 +2,9 @@ package cas_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -65,5 +67,37 @@ func TestABusyKeyOfACallerCountsOnce(t *testing.T) {
 	}
 	if st := s.Stats(); st.CallerBytes > 4<<10 {
 		t.Errorf("one key counts as %d bytes", st.CallerBytes)
+	}
+}
+
+// Wide groups of limits that callers bring do not hold up the groups of rules.
+func TestWideGroupsOfCallersHoldUpNoRules(t *testing.T) {
+	for kind, backend := range backends {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := casmem.New(casmem.NewServer(nil))
+				b.Befall(casmem.Faults{Delay: 10 * time.Millisecond})
+				s := newStore(t, backend(b), cas.Options{})
+				l := brought(t, stint.PerHour(5))
+				var all sync.WaitGroup
+				for i := range 50 {
+					var wide stint.Group
+					for j := range 100 {
+						wide.Claims = append(wide.Claims, stint.Claim{Key: fmt.Sprint(i, "/", j), Limit: l, Cost: 1})
+					}
+					all.Go(func() {
+						if err := s.TakeGroups(t.Context(), []stint.Group{wide}, make([]stint.Decision, 100)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				time.Sleep(5 * time.Millisecond)
+				start, g := time.Now(), stint.Group{Claims: []stint.Claim{claim("user", "5/h", 1), claim("ip", "5/h", 1)}}
+				if err := s.TakeGroups(t.Context(), []stint.Group{g}, make([]stint.Decision, 2)); err != nil || time.Since(start) > 30*time.Millisecond {
+					t.Errorf("a group of rules took %v: %v", time.Since(start), err)
+				}
+				all.Wait()
+			})
+		})
 	}
 }

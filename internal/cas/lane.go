@@ -13,7 +13,8 @@ import (
 // of them, however many there are.
 //
 // Groups across identities have one lane, whose rounds decide up to a batch of items in
-// one transaction.
+// one transaction. Those with limits that callers bring have another one, so that wide
+// groups of callers do not hold up the rules.
 type lane struct {
 	key string
 
@@ -33,8 +34,11 @@ type lanes struct {
 // maxRound is the greatest number of claims in a round, unless one call has more.
 const maxRound = 512
 
-// acrossLane is the key of the lane of groups across identities. No item has it.
-const acrossLane = ""
+// The keys of the lanes of groups across identities. No item has such a key.
+const (
+	acrossLane       = ""
+	acrossLaneCaller = "caller"
+)
 
 func newLanes() *lanes {
 	l := &lanes{seed: maphash.MakeSeed()}
@@ -53,10 +57,7 @@ func (l *lanes) lock(key string) (mu *sync.Mutex, lanes map[string]*lane) {
 // take decides a call in its lane, and returns when it is decided or its context has
 // ended.
 func (s *Store) take(c *call) error {
-	key := acrossLane
-	if len(c.keys) == 1 {
-		key = c.keys[0]
-	}
+	key := c.lane()
 	mu, lanes := s.lanes.lock(key)
 	l := lanes[key]
 	if l == nil {

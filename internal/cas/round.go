@@ -70,9 +70,14 @@ type writer struct {
 func (w *writer) stamp() stamp { return stamp{w.id, w.last.Add(1)} }
 
 func (s *Store) newRound(l *lane, calls []*call) *round {
-	r := &round{store: s, all: calls, writer: &s.alone}
-	if l.key == acrossLane {
-		r.writer = &s.across
+	r := &round{store: s, all: calls}
+	switch l.key {
+	case acrossLane:
+		r.writer = &s.writers[1]
+	case acrossLaneCaller:
+		r.writer = &s.writers[2]
+	default:
+		r.writer = &s.writers[0]
 	}
 	return r
 }

@@ -22,10 +22,10 @@ type Store struct {
 	transports []*transport // by shard
 	lanes      *lanes
 
-	alone, across writer // for items of one round each, and for transactions
-	counts        counts
-	callers       *callerbudget.Account
-	heartbeat     *heartbeat
+	writers   [3]writer // of items, of groups across identities, and of such groups of callers
+	counts    counts
+	callers   *callerbudget.Account
+	heartbeat *heartbeat
 }
 
 // counts are the counters of a store.
@@ -38,7 +38,9 @@ func New(b Backend, o Options) *Store {
 	o.setDefaults()
 	s := &Store{options: o, backend: b, lanes: newLanes()}
 	s.callers = callerbudget.NewAccount(s.options.CallerBytes/int64(callerbudget.Classes), callerbudget.SinceStart())
-	s.alone.id, s.across.id = rand.Uint64(), rand.Uint64()
+	for i := range s.writers {
+		s.writers[i].id = rand.Uint64()
+	}
 	s.transact, _ = b.(Atomic)
 	s.locker, _ = b.(Locker)
 	names := []string{""}
