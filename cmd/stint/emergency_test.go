@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
 

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
-	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
 

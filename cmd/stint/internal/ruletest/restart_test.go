@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/pgrules"
-	"github.com/stintdev/stint/cmd/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/rule"
