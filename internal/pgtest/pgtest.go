@@ -5,52 +5,36 @@
 //
 // Each test gets its own empty server on a free loopback port. The server does not sync
 // its data to disk, and ends with the test. PostgreSQL refuses to run as root, so tests
-// that run as root start it as another user.
+// that run as root start it as another user. A test can also start a standby of a server,
+// and PgBouncer in front of one.
 package pgtest
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
-	"time"
 )
-
-// patience bounds the start and the end of a server.
-const patience = 60 * time.Second
 
 // Server is one server. Its methods are for the goroutine of the test.
 type Server struct {
-	t      testing.TB
-	bin    string
-	dir    string // the folder of all files of the server
-	port   int
-	cmd    *exec.Cmd
-	exited chan struct{}
-	log    bytes.Buffer // read once it has exited
+	process
+
+	bin      string
+	settings []string // of the configuration, as NAME=VALUE
 }
 
 // Password is the password of the user stint. The URL does not contain it.
 const Password = "secret%:/?#@pw"
 
-// Start starts a server that accepts connections when Start returns.
-func Start(t testing.TB) *Server {
+// Start starts a server that accepts connections when Start returns. The settings are
+// those of its configuration file, such as "max_connections=20".
+func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, bin: programs(t), port: freePort(t)}
-	var err error
-	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil { //nolint:usetesting // its parents are closed to other users
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Kill(); _ = os.RemoveAll(s.dir) })
-	if err := ownFolder(s.dir); err != nil {
-		t.Skipf("needs PostgreSQL, which does not run as root: %v", err)
-	}
+	s := newServer(t, settings)
 	secret := filepath.Join(s.dir, "password")
 	s.must(os.WriteFile(secret, []byte(Password+"\n"), 0o644)) //nolint:gosec // of a server of this test alone
 	s.run("initdb", "-D", s.data(), "-U", "stint", "-A", "scram-sha-256", "--pwfile", secret, "-E", "UTF8", "--locale=C", "--no-sync")
@@ -58,67 +42,64 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
+// Standby starts a standby server, which replicates the server and accepts no writes.
+func (s *Server) Standby() *Server {
+	s.t.Helper()
+	standby := newServer(s.t, s.settings)
+	standby.run("pg_basebackup", "-d", s.URL(), "-D", standby.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	standby.Restart()
+	return standby
+}
+
+// Promote makes a standby a server that accepts writes.
+func (s *Server) Promote() {
+	s.t.Helper()
+	s.run("pg_ctl", "promote", "-w", "-D", s.data())
+}
+
+func newServer(t testing.TB, settings []string) *Server {
+	t.Helper()
+	return &Server{process: newProcess(t), bin: programs(t), settings: settings}
+}
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // URL returns the server's URL for the user stint, without the password.
-func (s *Server) URL() string {
-	return fmt.Sprintf("postgres://stint@127.0.0.1:%d/postgres?sslmode=disable", s.port)
-}
-
-// Addr returns the server's address.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
-// Kill ends the server as a crash would. It returns when the process has ended.
-func (s *Server) Kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill() // an error: it has ended already
-		<-s.exited
-	}
-}
+func (s *Server) URL() string { return urlOf(s.port) }
 
 // Restart kills the server if it runs, and starts it on the same port with its data.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.Kill()
-	s.log.Reset()
-	s.cmd, s.exited = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
-		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=150"), make(chan struct{})
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.WaitDelay = &s.log, &s.log, time.Second
-	s.must(s.cmd.Start())
-	go func() { _ = s.cmd.Wait(); close(s.exited) }() // the error reports the kill
-	for end := time.Now().Add(patience); ; {
-		if s.command("pg_isready", "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)).Run() == nil {
-			return
-		}
-		select {
-		case <-s.exited:
-			s.t.Fatalf("postgres ended at start:\n%s", s.log.String())
-		case <-time.After(50 * time.Millisecond):
-		}
-		if time.Now().After(end) {
-			s.t.Fatal("postgres does not become ready")
-		}
+	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.port)}
+	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=150"}, s.settings...) {
+		args = append(args, "-c", setting)
 	}
+	s.start(s.command("postgres", args...), func() bool { return s.ready("3") })
 }
 
-func (s *Server) run(program string, args ...string) {
+// ready reports whether the server accepts connections within some seconds.
+func (s *Server) ready(seconds string) bool {
+	return s.command("pg_isready", "-q", "-t", seconds, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)).Run() == nil
+}
+
+// Must runs statements as the user stint, and returns the values of their rows, one row a
+// line.
+func (s *Server) Must(statements string) string {
 	s.t.Helper()
-	if out, err := s.command(program, args...).CombinedOutput(); err != nil {
+	return strings.TrimSpace(s.run("psql", "-d", s.URL(), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statements))
+}
+
+func (s *Server) run(program string, args ...string) string {
+	s.t.Helper()
+	out, err := s.command(program, args...).CombinedOutput()
+	if err != nil {
 		s.t.Fatalf("%s: %v\n%s", program, err, out)
 	}
+	return string(out)
 }
 
 func (s *Server) command(program string, args ...string) *exec.Cmd {
-	c := exec.CommandContext(context.Background(), filepath.Join(s.bin, program), args...)
-	c.Dir, c.SysProcAttr = s.dir, asOwner()
-	return c
-}
-
-func (s *Server) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	return s.process.command(filepath.Join(s.bin, program), args...)
 }
 
 // programs returns the folder of the newest installed server. Debian does not put it in
@@ -143,23 +124,5 @@ func programs(t testing.TB) string {
 
 func major(folder string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder))) // a folder without a number comes last
-	return n
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return n
 }
