@@ -61,6 +61,8 @@ var arrows = map[string]struct {
 
 	"resilience/grpcclient": {[]string{".", "resilience/breaker", "resilience/client", "resilience/retry"}, "it is the client for another protocol, which a program that calls over HTTP does not download"},
 
+	"postgresstore":                  {[]string{".", "storekit", "internal/cas"}, "it takes items to a server; what they mean is decided above it, as is what a failure means"},
+	"postgresstore/postgresopen":     {[]string{"layered", "postgresstore"}, "it opens a client with its layers, for programs that do nothing else with them"},
 	"redisstore":                     {[]string{".", "storekit", "internal/callerbudget", "internal/clock", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                          {[]string{".", "internal/boundedcache", "storekit"}, "it leases from any store, so it knows none"},
 	"remotestore":                    {[]string{".", "storekit", "api/…", "internal/boundedcache", "internal/coalesce", "internal/secret"}, "it takes claims to a server; what its failure means is decided around it"},
