@@ -51,7 +51,6 @@ var meanings = map[string]meaning{
 	"57P01":         {"connection", "is shutting down", "wait until it is back"},
 	"57P02":         {"connection", "has crashed and restarts", "see its log"},
 	"57014":         {"canceled", "has canceled the statement", "see whether its statement_timeout is too low, or who canceled it"},
-	"08P01":         {"pooler", "or the pooler in front of it refused the message", "see its log; PgBouncer must be of version 1.12 or newer"},
 }
 
 var (
@@ -99,6 +98,8 @@ func (p *pool) explain(ctx context.Context, err error) error {
 func (p *pool) answered(err *pgconn.PgError) error {
 	m, known := meanings[err.Code]
 	switch {
+	case err.Code == noPrivilege && strings.Contains(err.Message, "for schema"):
+		m.problem, m.mend = "does not permit the user to use the schema of the tables", "grant USAGE on it, or name another one in the store's URL: ?schema=NAME"
 	case known:
 	case strings.Contains(err.Message, "no more connections allowed"): // of PgBouncer, without a code of its own
 		m = meanings[tooMany]

@@ -78,13 +78,12 @@ func (p *pool) use(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	if err != nil {
 		return p.explain(ctx, &notConnected{err})
 	}
-	err = f(c)
-	c.Release()
-	if err == nil {
-		return nil
+	defer c.Release()
+	if err = f(c); err != nil {
+		p.learn(ctx, err)
+		return p.explain(ctx, err)
 	}
-	p.learn(ctx, err)
-	return p.explain(ctx, err)
+	return nil
 }
 
 // learn draws conclusions from a failed call. Connections to a server that ended, or that
