@@ -262,3 +262,17 @@ func newBackend(o *Options) (*backend, error) {
 	}
 	return &backend{pool: p, sql: p.schema.sql, prefix: o.Prefix + ":"}, nil
 }
+
+// background makes the first connection and the tables, and then sweeps, until ctx ends.
+func (b *backend) background(ctx context.Context, o *Options) {
+	go func() {
+		first, cancel := context.WithTimeout(ctx, o.Timeout)
+		if err := b.do(first, func(context.Context, *pgconn.PgConn) error { return nil }); err != nil {
+			b.log.Debug("the first connection failed: the next check connects again", "error", err)
+		}
+		cancel()
+		if o.Sweep > 0 {
+			(&sweeper{backend: b, interval: o.Sweep, timeout: sweepTimeout}).run(ctx)
+		}
+	}()
+}

@@ -108,6 +108,7 @@ func (o *Options) poolConfig() *pgxpool.Config {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "stint"
 	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec // without names
 	if c.ValidateConnect == nil {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}

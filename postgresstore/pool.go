@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -144,24 +143,6 @@ func (p *pool) close() {
 	p.stop()
 	p.mu.Unlock()
 	p.conns.Close()
-}
-
-// up reports whether there is a connection to the server.
-func (p *pool) up() bool {
-	s := p.conns.Stat()
-	return s.TotalConns()-s.ConstructingConns() > 0
-}
-
-// beginConnecting makes the first connection, and the tables, in the background.
-func (p *pool) beginConnecting(timeout time.Duration) {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
-		err := p.do(ctx, func(context.Context, *pgconn.PgConn) error { return nil })
-		if err != nil {
-			p.log.Debug("the first connection failed: the next check connects again", "error", err)
-		}
-	}()
 }
 
 var _ cas.Prober = (*pool)(nil)

@@ -58,6 +58,8 @@ const (
 	// sweepShare is the part of the time in which a sweep keeps the server busy: it rests
 	// for the others.
 	sweepShare = 5
+	// sweepTimeout bounds a statement. A server that is slow must get to an end.
+	sweepTimeout = 10 * time.Second
 )
 
 // sweeper deletes rows that have expired. One node at a time does it, for all nodes and
@@ -68,8 +70,8 @@ type sweeper struct {
 	timeout  time.Duration // of a statement
 }
 
-// start sweeps until ctx ends.
-func (s *sweeper) start(ctx context.Context) {
+// run sweeps until ctx ends.
+func (s *sweeper) run(ctx context.Context) {
 	tick := time.NewTicker(s.interval)
 	defer tick.Stop()
 	for {

@@ -21,6 +21,7 @@ require (
 	github.com/stintdev/stint/contrib/stintprom v0.1.0
 	github.com/stintdev/stint/grpclimit v0.1.0
 	github.com/stintdev/stint/httplimit/jwtverify v0.1.0
+	github.com/stintdev/stint/postgresstore v0.1.0
 	github.com/stintdev/stint/redisstore v0.1.0
 	github.com/stintdev/stint/remotestore v0.1.0
 	github.com/stintdev/stint/rule v0.1.0

@@ -1,0 +1,51 @@
+// Package postgresopen opens a store in PostgreSQL in one call: the client of package
+// postgresstore, a guard that decides while the server fails, and leases for hot keys. It
+// is the store that stint serve uses.
+//
+// Use it in a program that counts with other programs through PostgreSQL: [Open] takes a
+// URL, [New] the options of a client. A program that wants an error, not a decision, while
+// the server fails uses package postgresstore alone.
+package postgresopen
+
+import (
+	"context"
+
+	"github.com/stintdev/stint/layered"
+	"github.com/stintdev/stint/postgresstore"
+)
+
+// Options configures the guard and the leases, and says whether Open waits for a server.
+// The zero value is what stint serve uses by default, and does not wait.
+type Options = layered.Options
+
+// Open opens the store at a URL of the form that [postgresstore.ParseURL] reads:
+// postgres://user@host:5432/database.
+//
+// Open needs no reachable server, unless Options.Wait is set: until one is reached, the
+// failure policy of each claim decides. The context bounds only that wait. Close the
+// store when it is no longer used; that closes the client too. No error contains a
+// password.
+func Open(ctx context.Context, url string, o Options) (*layered.Store, error) {
+	client, err := postgresstore.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return New(ctx, client, o)
+}
+
+// New is [Open] with options of the client in place of a URL: for a key prefix, a schema,
+// or credentials. [postgresstore.ParseURL] makes such options from a URL. The client has
+// the logger and the observer of the other options if it has none.
+func New(ctx context.Context, client postgresstore.Options, o Options) (*layered.Store, error) {
+	if client.Logger == nil {
+		client.Logger = o.Logger
+	}
+	if client.Observer == nil {
+		client.Observer = o.Observer
+	}
+	base, err := postgresstore.New(client)
+	if err != nil {
+		return nil, err
+	}
+	return layered.New(ctx, base, o)
+}

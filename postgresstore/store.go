@@ -1,0 +1,83 @@
+package postgresstore
+
+import (
+	"context"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/cas"
+)
+
+// Store is a [stint.Store] whose states live in PostgreSQL, so all nodes that use the same
+// database share one count. Make one with [New]. It is safe for concurrent use. Share one
+// store in a process: checks that wait at the same time then share statements.
+type Store struct {
+	options Options
+	backend *backend
+	store   *cas.Store
+	end     context.CancelFunc // of the background work
+}
+
+// New returns a store and begins to connect in the background. It does not wait for the
+// server. Until the server is reached, checks fail with CodeUnavailable. New returns an
+// error only if the options are invalid.
+func New(o Options) (*Store, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	b, err := newBackend(&o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{options: o, backend: b, store: cas.New(b, cas.Options{
+		Name: "postgresstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat,
+		Observer: o.Observer, Logger: o.Logger,
+	})}
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	b.background(ctx, &o)
+	return s, nil
+}
+
+// String returns the addresses of the servers and the database, without passwords.
+func (s *Store) String() string {
+	if !s.made() {
+		return "postgresstore: none"
+	}
+	return s.options.String()
+}
+
+// GoString returns String, so that no way of printing a store shows a password.
+func (s *Store) GoString() string { return s.String() }
+
+// Close closes the connections. Calls in flight fail, and later ones do with
+// CodeUnavailable. The error is always nil.
+func (s *Store) Close() error {
+	if s.made() {
+		s.end()
+		_ = s.store.Close() // returns no error
+		s.backend.close()
+	}
+	return nil
+}
+
+// made reports whether New made the store. It returns false for a nil store and for a zero
+// value.
+func (s *Store) made() bool { return s != nil && s.store != nil }
+
+var errNotMade = &stint.Error{Problem: "postgresstore: the store is nil or a zero value", Mend: "make it with postgresstore.New, and look at its error"}
+
+// Take decides one claim and charges it if it is allowed.
+func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	if !s.made() {
+		return stint.Decision{}, errNotMade
+	}
+	return s.store.Take(ctx, claim)
+}
+
+// TakeGroups decides groups, each atomically.
+func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if !s.made() {
+		return errNotMade
+	}
+	return s.store.TakeGroups(ctx, groups, out)
+}
