@@ -2,9 +2,11 @@ package postgresstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/cas"
+	"github.com/stintdev/stint/storekit"
 )
 
 // Store is a [stint.Store] whose states live in PostgreSQL, so all nodes that use the same
@@ -80,4 +82,60 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 		return errNotMade
 	}
 	return s.store.TakeGroups(ctx, groups, out)
+}
+
+// Stats is a snapshot of a store's counters and gauges.
+type Stats struct {
+	// Up says whether the server answered the last call.
+	Up bool
+	// Nodes is how many nodes announce themselves in the store, including this one. It is
+	// 0 until the store is first reached.
+	Nodes int
+	// Skew is how far the server's clock is ahead of this process's, to within half a round
+	// trip. Measured is when it was measured, by this process's clock; it is the zero time
+	// until then.
+	Skew     time.Duration
+	Measured time.Time
+
+	Swaps   uint64 // rows written
+	Lost    uint64 // rounds of one or more checks that found a row changed by another node, and tried again
+	Unknown uint64 // rounds whose write was not answered, and that looked for it in the row
+	Locks   uint64 // rounds that locked a row, after they had lost it several times
+}
+
+// Stats returns the store's current counters and gauges. It asks no server.
+func (s *Store) Stats() Stats {
+	if !s.made() {
+		return Stats{}
+	}
+	t := s.store.Stats()
+	return Stats{
+		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured,
+		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks,
+	}
+}
+
+// Metrics returns the numbers of Stats, and those of the connections.
+func (s *Store) Metrics() []storekit.Metric {
+	if !s.made() {
+		return nil
+	}
+	return s.store.Metrics()
+}
+
+// NodeCount implements [storekit.NodeCounter]. It returns how many nodes announced
+// themselves as of the last successful heartbeat, and at least 1.
+func (s *Store) NodeCount() int {
+	if !s.made() {
+		return 1
+	}
+	return s.store.NodeCount()
+}
+
+// Shards implements [storekit.Sharded]: a store has one server, named "".
+func (s *Store) Shards() storekit.Shards {
+	if !s.made() {
+		return nil
+	}
+	return s.store.Shards()
 }
