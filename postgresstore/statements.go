@@ -26,7 +26,7 @@ type statements struct {
 
 	load, swap, insert, swapAll, lock string
 	announce, leave                   string
-	claimSweep, sweep, sweep13        string
+	claimSweep, sweep, sweep13, clear string
 	create                            []string
 	setLogged, setUnlogged            string
 }
@@ -55,7 +55,7 @@ func newStatements(t tables, durable bool) *statements {
 		tables: t,
 		load:   r.Replace(loadText), swap: r.Replace(swapText), insert: r.Replace(insertText), swapAll: r.Replace(swapAllText), lock: r.Replace(lockText),
 		announce: r.Replace(announceText), leave: r.Replace(leaveText),
-		claimSweep: r.Replace(claimSweepText), sweep: r.Replace(sweepText), sweep13: r.Replace(sweep13Text),
+		claimSweep: r.Replace(claimSweepText), sweep: r.Replace(sweepText), sweep13: r.Replace(sweep13Text), clear: r.Replace(clearText),
 		setLogged: r.Replace("ALTER TABLE {items} SET LOGGED"), setUnlogged: r.Replace("ALTER TABLE {items} SET UNLOGGED"),
 	}
 	for _, text := range createTexts {

@@ -84,6 +84,15 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return s.store.TakeGroups(ctx, groups, out)
 }
 
+// Clear deletes the counts of all keys with the prefix of this store: it is for stores of a
+// test or of a replay, which have a prefix of their own.
+func (s *Store) Clear(ctx context.Context) error {
+	if !s.made() {
+		return errNotMade
+	}
+	return s.backend.clear(ctx)
+}
+
 // Stats is a snapshot of a store's counters and gauges.
 type Stats struct {
 	// Up says whether the server answered the last call.

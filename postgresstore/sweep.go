@@ -50,6 +50,14 @@ dead AS MATERIALIZED (
 deleted AS (DELETE FROM {items} WHERE ctid = ANY (ARRAY (SELECT ctid FROM dead)) RETURNING 1)
 SELECT count(*) FROM deleted`
 
+// clearText deletes at most 1,000 rows with keys from $1 to $2, and returns their number.
+const clearText = `
+WITH deleted AS (
+	DELETE FROM {items} WHERE ctid = ANY (ARRAY (SELECT ctid FROM {items} WHERE key >= $1 AND key < $2 LIMIT 1000 FOR UPDATE))
+	RETURNING 1
+)
+SELECT count(*) FROM deleted`
+
 const (
 	// sweepPages is the number of pages of one statement, and sweepRows the number of rows
 	// that it deletes at most.
@@ -130,6 +138,19 @@ func (s *sweeper) sweepPages(ctx context.Context, from, to int64) (n int64, err 
 	bounds := [][]byte{[]byte(strconv.FormatInt(from, 10)), []byte(strconv.FormatInt(to, 10))}
 	err = s.do(ctx, call{text, bounds, []uint32{oidText, oidText}, func(row [][]byte) (err error) { n, err = int8Of(row[0]); return err }})
 	return n, err
+}
+
+// clear deletes all rows of the prefix.
+func (b *backend) clear(ctx context.Context) error {
+	last := len(b.prefix) - 1
+	end := b.prefix[:last] + string(b.prefix[last]+1)
+	for n := int64(1); n > 0; {
+		c := call{b.sql.clear, [][]byte{[]byte(b.prefix), []byte(end)}, []uint32{oidBytea, oidBytea}, func(row [][]byte) (err error) { n, err = int8Of(row[0]); return err }}
+		if err := b.do(ctx, func(ctx context.Context, conn *pgconn.PgConn) error { return run(ctx, conn, c) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *sweeper) do(ctx context.Context, c call) error {

@@ -69,7 +69,7 @@ Logs and errors go to standard error, results to standard output.`,
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageFunc(printUsage)
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newSuggestCommand(), newCheckCommand(),
-		newKeyCommand(), newDeniedCommand(), newEmergencyCommand(), newNodesCommand(), newVersionCommand())
+		newKeyCommand(), newDeniedCommand(), newEmergencyCommand(), newNodesCommand(), newStoreCommand(), newVersionCommand())
 	unsorted(root)
 	completeFlags(root)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)

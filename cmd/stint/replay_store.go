@@ -15,6 +15,8 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
+	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/postgresstore"
 	"github.com/stintdev/stint/redisstore"
 	"github.com/stintdev/stint/storekit"
 )
@@ -22,9 +24,9 @@ import (
 // replayStore is the shared store of a replay. The zero value is no shared
 // store.
 type replayStore struct {
-	recorder *stateRecorder
-	prefix   string
-	close    func() error
+	prefix string
+	forget func(context.Context) error // deletes the keys of the replay
+	close  func() error
 }
 
 // replayRetention is how much longer than their states the keys of a replay
@@ -43,28 +45,58 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	if err != nil {
 		return s, ctx, err
 	}
-	options, err := storeOptions(f.store, password)
-	if err != nil {
-		return s, ctx, err
+	open := f.newRedis
+	if isPostgres(f.store) {
+		open = f.newPostgres
 	}
 	now := time.Now
 	s.prefix = "stint:replay:" + rand.Text()
-	options.Prefix, options.Clock = s.prefix, func() time.Time { return now() }
-	options.KeepFor, options.Heartbeat = replayRetention, -1
-	options.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	store, err := redisstore.New(options)
+	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	store, err := open(&s, password, func() time.Time { return now() }, log)
 	if err != nil {
-		return s, ctx, usagef("store: %w", err)
+		return s, ctx, err
 	}
-	awaitStore(func() bool { return store.Stats().Up }) // on failure the first decision returns the cause
-	s.recorder, s.close = newStateRecorder(store), store.Close
 	o.Store = func(clock func() time.Time) stint.Store {
 		now = clock
-		return s.recorder
+		return store
 	}
 	ctx, restore := signal.NotifyContext(ctx, endingSignals()...)
 	context.AfterFunc(ctx, restore) // a second signal ends the process at once
 	return s, ctx, nil
+}
+
+// newRedis makes a store in Redis that records its keys.
+func (f *replayFlags) newRedis(s *replayStore, password *secret.Text, clock func() time.Time, log *slog.Logger) (stint.Store, error) {
+	options, err := storeOptions(f.store, password)
+	if err != nil {
+		return nil, err
+	}
+	options.Prefix, options.Clock, options.Logger = s.prefix, clock, log
+	options.KeepFor, options.Heartbeat = replayRetention, -1
+	store, err := redisstore.New(options)
+	if err != nil {
+		return nil, usagef("store: %w", err)
+	}
+	awaitStore(func() bool { return store.Stats().Up }) // on failure the first decision returns the cause
+	recorder := newStateRecorder(store)
+	s.forget, s.close = recorder.forgetAll, store.Close
+	return recorder, nil
+}
+
+// newPostgres makes a store in PostgreSQL, which can find the keys of a prefix.
+func (f *replayFlags) newPostgres(s *replayStore, password *secret.Text, clock func() time.Time, log *slog.Logger) (stint.Store, error) {
+	options, err := postgresOptions(f.store, password)
+	if err != nil {
+		return nil, err
+	}
+	options.Prefix, options.Clock, options.Logger = s.prefix, clock, log
+	options.KeepFor, options.Heartbeat, options.Sweep = replayRetention, -1, -1
+	store, err := postgresstore.New(options)
+	if err != nil {
+		return nil, usagef("store: %w", err)
+	}
+	s.forget, s.close = store.Clear, store.Close
+	return store, nil
 }
 
 // endingSignals returns the signals that end a replay. A closed terminal sends SIGHUP;
@@ -80,10 +112,10 @@ func endingSignals() []os.Signal {
 // cleanUp deletes the keys of the replay, also after an interruption, and closes
 // the store.
 func (s *replayStore) cleanUp(ctx context.Context) error {
-	if s.recorder == nil {
+	if s.forget == nil {
 		return nil
 	}
-	err := s.recorder.forgetAll(context.WithoutCancel(ctx))
+	err := s.forget(context.WithoutCancel(ctx))
 	if err != nil {
 		err = fmt.Errorf("keys below %s: could not be deleted, and expire by themselves: %w", s.prefix, err)
 	}

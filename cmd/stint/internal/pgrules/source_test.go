@@ -16,9 +16,9 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/emergency"
 	"github.com/stintdev/stint/cmd/stint/internal/pgrules"
-	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/cmd/stint/internal/ruletest"
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/internal/secret"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/pgrules"
-	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/rule"
 )
