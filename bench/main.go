@@ -20,11 +20,12 @@ type options struct {
 	only   []string // the parts to run; empty: all
 	rounds int      // of a race; one more, which does not count, runs first
 	slice  time.Duration
-	keys   int    // number of keys of the parts that need many
-	here   string // the work of -here; empty: run the parts
-	stint  string // the program, for the parts that start it
-	redis  string // the Redis server to start; empty: the one in PATH
-	busy   bool   // the machine has other load: measure processor time
+	keys   int           // number of keys of the parts that need many
+	here   string        // the work of -here; empty: run the parts
+	stint  string        // the program, for the parts that start it
+	churn  time.Duration // of the keys of a database
+	redis  string        // the Redis server to start; empty: the one in PATH
+	busy   bool          // the machine has other load: measure processor time
 }
 
 // race returns a race on a number of CPUs with these options.
@@ -41,7 +42,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames are the values of -only, in the order in which the parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "algorithms", "lease", "server", "observability", "envoy", "gateway", "replay"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "stores", "algorithms", "lease", "server", "observability", "envoy", "gateway", "replay"}
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -86,7 +87,7 @@ func runParts(ctx context.Context, o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(context.Context, options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"stores", overPostgres}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
 		if !o.runs(p.name) {
 			continue
 		}
@@ -108,6 +109,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch, and events of replay; flood brings twice as many, redis at most 1,000,000")
 	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race, at least 1; redis has twice as many")
 	flags.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a contestant runs in each round")
+	flags.DurationVar(&o.churn, "churn", 10*time.Minute, "how long stores changes the keys of a database")
 	flags.BoolVar(&o.busy, "busy", false, "count processor time, for a machine that is busy with other work")
 	if err := flags.Parse(args); err != nil {
 		return o, err

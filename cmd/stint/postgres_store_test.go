@@ -18,7 +18,7 @@ func withPasswordFile(t *testing.T) (args []string) {
 
 func TestServersShareALimitInPostgreSQL(t *testing.T) {
 	db := pgtest.Start(t)
-	pooler := db.PgBouncer()
+	pooler := db.PgBouncer("server_login_retry = 1")
 	fronts := []*process{startShared(t, db.URL(), withPasswordFile(t)...), startShared(t, pooler.URL(), withPasswordFile(t)...)}
 	inTime(t, func(key string) (wrong string, degraded bool) {
 		for i := range 5 {

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -37,7 +38,7 @@ func (s *Server) PgBouncer(settings ...string) *PgBouncer {
 	config := filepath.Join(b.dir, "pgbouncer.ini")
 	b.must(os.WriteFile(config, []byte(text), 0o644)) //nolint:gosec // of a server of this test alone
 	b.start(b.command(program, config), func() bool {
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(s.t.Context(), "tcp", b.Addr())
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", b.Addr())
 		return err == nil && c.Close() == nil
 	})
 	return b

@@ -16,8 +16,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 )
+
+// T is the part of [testing.TB] that this package uses. A benchmark program, which is no
+// test, has one of its own.
+type T interface {
+	Helper()
+	Cleanup(f func())
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+	Skipf(format string, args ...any)
+}
 
 // Server is one server. Its methods are for the goroutine of the test.
 type Server struct {
@@ -32,7 +42,7 @@ const Password = "secret%:/?#@pw"
 
 // Start starts a server that accepts connections when Start returns. The settings are
 // those of its configuration file, such as "max_connections=20".
-func Start(t testing.TB, settings ...string) *Server {
+func Start(t T, settings ...string) *Server {
 	t.Helper()
 	s := newServer(t, settings)
 	secret := filepath.Join(s.dir, "password")
@@ -57,7 +67,7 @@ func (s *Server) Promote() {
 	s.run("pg_ctl", "promote", "-w", "-D", s.data())
 }
 
-func newServer(t testing.TB, settings []string) *Server {
+func newServer(t T, settings []string) *Server {
 	t.Helper()
 	return &Server{process: newProcess(t), bin: programs(t), settings: settings}
 }
@@ -104,7 +114,7 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 
 // programs returns the folder of the newest installed server. Debian does not put it in
 // PATH.
-func programs(t testing.TB) string {
+func programs(t T) string {
 	t.Helper()
 	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well formed
 	slices.SortFunc(folders, func(a, b string) int { return major(b) - major(a) })

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"testing"
 	"time"
 )
 
@@ -16,7 +15,7 @@ const patience = 60 * time.Second
 
 // process is a server program that listens on a loopback port.
 type process struct {
-	t      testing.TB
+	t      T
 	dir    string // the folder of all files of the server
 	port   int
 	cmd    *exec.Cmd
@@ -26,7 +25,7 @@ type process struct {
 
 // newProcess returns a process that is not started yet, with a folder and a free port.
 // Both stay the same when it restarts.
-func newProcess(t testing.TB) process {
+func newProcess(t T) process {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pgtest") //nolint:usetesting // its parents are closed to other users
 	if err != nil {
@@ -38,6 +37,9 @@ func newProcess(t testing.TB) process {
 	}
 	return process{t: t, dir: dir, port: freePort(t)}
 }
+
+// PID returns the process id of the server as it runs now.
+func (p *process) PID() int { return p.cmd.Process.Pid }
 
 // Addr returns the server's address.
 func (p *process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
@@ -109,7 +111,7 @@ func (p *process) must(err error) {
 	}
 }
 
-func freePort(t testing.TB) int {
+func freePort(t T) int {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
