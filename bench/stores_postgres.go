@@ -66,6 +66,9 @@ func (db *database) race(o options, c calling, keys []string, out io.Writer, b *
 	}
 	race := c.race(o)
 	race.slice *= 2 // rows that are not there yet take longer
+	if o.busy {
+		race.clock = func() func() time.Duration { return sharedClock(db.server.Processes(), 2)() }
+	}
 	r := networkRace{c, race.interleave(runners), seen}
 	title := strings.Replace(r.String(), "redis", "postgres", 1)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -30,7 +30,7 @@ func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, er
 	keys := keysOf(b.prefix, loads, func(l *cas.Load) string { return l.Key })
 	err = b.do(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
 		return run(ctx, c, call{b.sql.load, keys, keysTypes, func(row [][]byte) (err error) {
-			if now, err = timeOf(row[0]); err != nil || row[1] == nil { // without a key: no key has an item
+			if now, err = timeOf(row[0]); err != nil || row[1] == nil { // without a key: the key has no item
 				return err
 			}
 			i, known := index[string(row[1][min(len(b.prefix), len(row[1])):])]
@@ -52,8 +52,7 @@ func itemOf(state, version []byte) (cas.Item, error) {
 	return cas.Item{Value: append(make([]byte, 0, len(state)), state...), Version: uint64(n)}, nil
 }
 
-// Swap implements [cas.Backend]. Rows that exist and new rows take a statement each, in one
-// round trip.
+// Swap implements [cas.Backend].
 func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, err error) {
 	done := make(map[uint64]bool, len(swaps))
 	row := func(row [][]byte) (err error) {
@@ -64,15 +63,8 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 		done[uint64(version)] = true
 		return err
 	}
-	var calls []call
-	updates, inserts := byAge(swaps)
-	if len(updates) > 0 {
-		calls = append(calls, call{b.sql.swap, writesOf(b.prefix, updates), writeTypes, row})
-	}
-	if len(inserts) > 0 {
-		calls = append(calls, call{b.sql.insert, writesOf(b.prefix, inserts), writeTypes, row})
-	}
-	err = b.do(ctx, func(ctx context.Context, c *pgconn.PgConn) error { return run(ctx, c, calls...) })
+	c := call{b.sql.swap, writesOf(b.prefix, swaps), writeTypes, row}
+	err = b.do(ctx, func(ctx context.Context, conn *pgconn.PgConn) error { return run(ctx, conn, c) })
 	if err != nil {
 		return now, settle(swaps, err)
 	}
@@ -83,23 +75,6 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 		}
 	}
 	return now, nil
-}
-
-// byAge returns the swaps of rows that exist and those of new rows. Most batches have only
-// the former.
-func byAge(swaps []cas.Swap) (updates, inserts []cas.Swap) {
-	isNew := func(s cas.Swap) bool { return s.Old == 0 }
-	if !slices.ContainsFunc(swaps, isNew) {
-		return swaps, nil
-	}
-	for _, s := range swaps {
-		if isNew(s) {
-			inserts = append(inserts, s)
-		} else {
-			updates = append(updates, s)
-		}
-	}
-	return updates, inserts
 }
 
 // SwapAll implements [cas.Atomic].

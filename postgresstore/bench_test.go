@@ -3,10 +3,12 @@ package postgresstore
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/cas"
 	"github.com/stintdev/stint/internal/pgtest"
 )
@@ -60,4 +62,53 @@ func BenchmarkBatch(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkTake makes checks from 64 goroutines, on keys of their own and on one key.
+func BenchmarkTake(b *testing.B) {
+	s := pgtest.Start(b)
+	o, err := ParseURL(withPassword(s.URL()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	counts := &countingObserver{}
+	o.Timeout, o.Observer = 10*time.Second, counts
+	store, err := New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	limit := stint.MustParseLimit("50000000/h")
+	for _, hot := range []bool{false, true} {
+		b.Run(map[bool]string{false: "distinct", true: "hot"}[hot], func(b *testing.B) {
+			var id atomic.Int64
+			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+			counts.calls.Store(0)
+			counts.claims.Store(0)
+			b.RunParallel(func(pb *testing.PB) {
+				caller := id.Add(1)
+				for n := 0; pb.Next(); n++ {
+					key := "hot"
+					if !hot {
+						key = fmt.Sprintf("user:%d:%d", caller, n%500)
+					}
+					if _, err := store.Take(context.Background(), stint.Claim{Key: key, Limit: limit, Cost: 1}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(counts.claims.Load())/float64(max(counts.calls.Load(), 1)), "items/call")
+			b.ReportMetric(float64(counts.calls.Load())/float64(b.N), "calls/check")
+		})
+	}
+}
+
+// countingObserver counts calls to the server and the items in them.
+type countingObserver struct{ calls, claims atomic.Int64 }
+
+func (o *countingObserver) Start(ctx context.Context, _ stint.Event) context.Context { return ctx }
+
+func (o *countingObserver) Observe(_ context.Context, e stint.Event) {
+	o.calls.Add(1)
+	o.claims.Add(int64(e.Claims))
 }

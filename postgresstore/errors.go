@@ -18,6 +18,7 @@ import (
 const (
 	undefinedTable  = "42P01"
 	undefinedColumn = "42703"
+	undefinedFunc   = "42883"
 	noPrivilege     = "42501"
 	readOnly        = "25006"
 	uniqueViolation = "23505"
@@ -40,9 +41,10 @@ var meanings = map[string]meaning{
 	"28000":         {"noauth", "does not let the user in", "check the user in the store's URL, and the lines of pg_hba.conf for it"},
 	"3D000":         {"database", "does not have the database", "check the name in the store's URL, or create it by CREATE DATABASE"},
 	"3F000":         {"schema", "does not have the schema of the tables", "create it by CREATE SCHEMA, or name another one in the store's URL: ?schema=NAME"},
-	noPrivilege:     {"noperm", "does not permit the user what Stint needs", "grant SELECT, INSERT, UPDATE and DELETE on the tables stint_items and stint_nodes, or run stint store migrate as their owner"},
+	noPrivilege:     {"noperm", "does not permit the user what Stint needs", "grant SELECT, INSERT, UPDATE and DELETE on the tables stint_items and stint_nodes, and EXECUTE on the functions stint_load_1 and stint_swap_1, or run stint store migrate as their owner"},
 	undefinedTable:  {"schema", "lost the tables of the store", "find who drops them; the next check makes them again"},
 	undefinedColumn: {"schema", "has tables of another layout", "run stint store migrate, and use one version of Stint"},
+	undefinedFunc:   {"schema", "lost the functions of the store", "run stint store migrate, which makes them again"},
 	readOnly:        {"readonly", "is a standby or accepts no writes", "name the primary, or all servers: postgres://host1,host2/db; if it is the primary, see whether default_transaction_read_only is set or its disk is full"},
 	tooMany:         {"connections", "has no connection left", "raise its max_connections, lower pool_max_conns in the store's URL, or put PgBouncer in front of it"},
 	"53100":         {"full", "has no space left on its disk", "free space on the disk of its data"},

@@ -92,8 +92,7 @@ func TestErrorsNameTheMend(t *testing.T) {
 	})
 	t.Run("PgBouncer is full", func(t *testing.T) {
 		pooler := s.PgBouncer("max_client_conn = 1")
-		first := open(t, withPassword(pooler.URL()))
-		loaded(t, first, "k")
+		comesBack(t, open(t, withPassword(pooler.URL()))) // once PgBouncer has forgotten the connection that found it ready
 		wantError(t, open(t, withPassword(pooler.URL())), "connections", "max_client_conn")
 	})
 }

@@ -57,6 +57,13 @@ type Options struct {
 	// Heartbeat is the interval at which the store announces itself and compares clocks. 0
 	// means 1 s; below 0 means never.
 	Heartbeat time.Duration
+	// CallerBytes bounds the bytes that this store writes for limits that callers bring
+	// (stint.Spec.FromCaller). Beyond it the store refuses new keys of such limits with
+	// CodeExhausted. Existing keys and all other limits are not affected. Each of four
+	// lifetime classes (up to 3 minutes, up to 3 hours, up to 3 days, longer) has a quarter
+	// of the budget. Every node has its own budget, which starts afresh with the process. 0
+	// means 256 MiB.
+	CallerBytes int64
 	// Sweep is the interval at which one of the nodes deletes expired rows. 0 means 1 min;
 	// below 0 means never by this node.
 	Sweep time.Duration
@@ -92,8 +99,8 @@ func (o *Options) setDefaults() error {
 		return wrongOption("Pool is nil", "make it by pgxpool.ParseConfig, or make the options by ParseURL")
 	case len(o.Prefix) > 64 || strings.ContainsAny(o.Prefix, "{} \t\r\n\x00"):
 		return wrongOption("Prefix is longer than 64 bytes, or has a brace, a space or a zero byte", "use text such as stint:blue")
-	case o.Timeout < 0 || o.KeepFor < 0:
-		return wrongOption("Timeout or KeepFor is below 0", "use 0 for the default")
+	case o.Timeout < 0 || o.KeepFor < 0 || o.CallerBytes < 0:
+		return wrongOption("Timeout, KeepFor or CallerBytes is below 0", "use 0 for the default")
 	case len(o.Schema) > 63 || strings.ContainsRune(o.Schema, 0):
 		return wrongOption("Schema is longer than 63 bytes, or has a zero byte", "use the name of a schema")
 	}

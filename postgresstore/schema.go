@@ -26,7 +26,7 @@ const (
 	tidRanges    = 14_00_00
 )
 
-// createTexts make the tables. All of them run in one transaction, and the lock makes nodes
+// createTexts make the tables; functions follow. All of them run in one transaction, and the lock makes nodes
 // that start together take turns. The lock belongs to the transaction, because PgBouncer may
 // give the session to another client.
 //
@@ -49,8 +49,10 @@ var createTexts = []string{
 	until  timestamptz NOT NULL
 ) WITH (fillfactor = 50)`,
 	`COMMENT ON TABLE {nodes} IS 'stint: the nodes that use the store'`,
-	`COMMENT ON TABLE {items} IS '{layout}'`,
 }
+
+// markText marks the tables and functions as complete.
+const markText = `COMMENT ON TABLE {items} IS '{layout}'`
 
 // describeText describes the server and the tables, whose names are the parameters.
 const describeText = `
@@ -151,7 +153,7 @@ func (s *schema) create(ctx context.Context, p *pool, c *pgx.Conn, user string) 
 	}
 	err := run(ctx, c.PgConn(), calls...)
 	if err == nil {
-		p.log.Info("made the tables of the store", "items", s.sql.items, "nodes", s.sql.nodes, "kind", durability(s.durable))
+		p.log.Info("the tables of the store are made", "items", s.sql.items, "nodes", s.sql.nodes, "kind", durability(s.durable))
 		return nil
 	}
 	if codeOf(err) == noPrivilege {
@@ -170,6 +172,9 @@ func (s *schema) migrate(ctx context.Context, p *pool, c *pgx.Conn) error {
 		return err
 	}
 	found, err := s.describe(ctx, c)
+	if err == nil {
+		err = s.create(ctx, p, c, found.user) // functions that are missing
+	}
 	if err == nil && found.durable != s.durable {
 		change := s.sql.setUnlogged
 		if s.durable {

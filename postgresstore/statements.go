@@ -2,6 +2,7 @@ package postgresstore
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,15 +25,15 @@ import (
 type statements struct {
 	tables
 
-	load, swap, insert, swapAll, lock string
+	load, swap, swapAll, lock         string
 	announce, leave                   string
 	claimSweep, sweep, sweep13, clear string
 	create                            []string
 	setLogged, setUnlogged            string
 }
 
-// tables are the names of the tables, quoted for statements.
-type tables struct{ items, nodes string }
+// tables are the names of the tables and functions, quoted for statements.
+type tables struct{ items, nodes, loadFunction, swapFunction string }
 
 func tablesIn(schema string) tables {
 	name := func(table string) string {
@@ -41,7 +42,7 @@ func tablesIn(schema string) tables {
 		}
 		return pgx.Identifier{schema, table}.Sanitize()
 	}
-	return tables{items: name("stint_items"), nodes: name("stint_nodes")}
+	return tables{items: name("stint_items"), nodes: name("stint_nodes"), loadFunction: name("stint_load_1"), swapFunction: name("stint_swap_1")}
 }
 
 func newStatements(t tables, durable bool) *statements {
@@ -49,47 +50,69 @@ func newStatements(t tables, durable bool) *statements {
 	if durable {
 		kind = ""
 	}
-	r := strings.NewReplacer("{items}", t.items, "{nodes}", t.nodes, "{unlogged}", kind, "{layout}", layout,
+	r := strings.NewReplacer("{items}", t.items, "{nodes}", t.nodes, "{load}", t.loadFunction, "{swap}", t.swapFunction, "{unlogged}", kind, "{layout}", layout,
 		"{expires}", `clock_timestamp() + s.ttl * interval '1 microsecond'`)
 	s := &statements{
 		tables: t,
-		load:   r.Replace(loadText), swap: r.Replace(swapText), insert: r.Replace(insertText), swapAll: r.Replace(swapAllText), lock: r.Replace(lockText),
+		load:   r.Replace(loadText), swap: r.Replace(swapText), swapAll: r.Replace(swapAllText), lock: r.Replace(lockText),
 		announce: r.Replace(announceText), leave: r.Replace(leaveText),
 		claimSweep: r.Replace(claimSweepText), sweep: r.Replace(sweepText), sweep13: r.Replace(sweep13Text), clear: r.Replace(clearText),
 		setLogged: r.Replace("ALTER TABLE {items} SET LOGGED"), setUnlogged: r.Replace("ALTER TABLE {items} SET UNLOGGED"),
 	}
-	for _, text := range createTexts {
+	for _, text := range slices.Concat(createTexts, []string{loadFunction, swapFunction, markText}) {
 		s.create = append(s.create, r.Replace(text))
 	}
 	return s
 }
 
-// The time is in a row of its own, because there is one also if no key has an item.
-const loadText = `
-SELECT c.now, t.key, t.state, t.version
-FROM (SELECT clock_timestamp() AS now) AS c LEFT JOIN {items} AS t ON t.key = ANY ($1)`
+// The two statements of most checks call functions. Without names for statements, the
+// server would plan each one anew, which takes several times as long as to run it for a
+// few rows; it keeps the plans of functions for each of its sessions.
+const (
+	loadText = `SELECT now, key, state, version FROM {load} ($1)`
+	swapText = `SELECT now, version FROM {swap} ($1, $2, $3, $4, $5)`
+)
+
+// planned makes a function plan its statements once, and find rows by the primary key alone:
+// the server keeps a plan that it made when the table was small.
+const planned = `LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off`
+
+// loadFunction has a row for each key, so that there is a row with the time.
+const loadFunction = `
+CREATE OR REPLACE FUNCTION {load} (wanted bytea[]) RETURNS TABLE (now timestamptz, key bytea, state bytea, version bigint)
+` + planned + ` AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT clock_timestamp(), t.key, t.state, t.version
+	FROM unnest(wanted) AS w (key) LEFT JOIN {items} AS t ON t.key = w.key;
+END
+$$`
 
 // The parameters of the statements that write.
 const writes = `unnest($1::bytea[], $2::int8[], $3::bytea[], $4::int8[], $5::int8[]) AS s (key, old, state, version, ttl)`
 
-const swapText = `
-WITH done AS (
-	UPDATE {items} AS t SET state = s.state, version = s.version, expires = {expires}
+// swapFunction returns the versions that it wrote. Rows that exist come before new ones.
+const swapFunction = `
+CREATE OR REPLACE FUNCTION {swap} (bytea[], int8[], bytea[], int8[], int8[]) RETURNS TABLE (now timestamptz, version bigint)
+` + planned + ` AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY UPDATE {items} AS t SET state = s.state, version = s.version, expires = {expires}
 	FROM ` + writes + `
 	CROSS JOIN LATERAL (SELECT i.ctid FROM {items} AS i WHERE i.key = s.key AND i.version = s.old FOR UPDATE SKIP LOCKED) AS i
 	WHERE t.ctid = i.ctid
-	RETURNING t.version
-)
-SELECT clock_timestamp(), done.version FROM (SELECT) AS one LEFT JOIN done ON true`
-
-const insertText = `
-WITH done AS (
-	INSERT INTO {items} (key, state, version, expires)
-	SELECT s.key, s.state, s.version, {expires} FROM ` + writes + `
-	ON CONFLICT (key) DO NOTHING
-	RETURNING version
-)
-SELECT clock_timestamp(), done.version FROM (SELECT) AS one LEFT JOIN done ON true`
+	RETURNING clock_timestamp(), t.version;
+	IF 0 = ANY ($2) THEN
+		RETURN QUERY INSERT INTO {items} AS t (key, state, version, expires)
+		SELECT s.key, s.state, s.version, {expires} FROM ` + writes + ` WHERE s.old = 0
+		ON CONFLICT (key) DO NOTHING
+		RETURNING clock_timestamp(), t.version;
+	END IF;
+	RETURN QUERY SELECT clock_timestamp(), NULL::bigint;
+END
+$$`
 
 // swapAllText writes if all rows to update have the versions that were read and could be
 // locked. A new row that exists by now fails the statement with unique_violation, and the

@@ -38,8 +38,11 @@ func newProcess(t T) process {
 	return process{t: t, dir: dir, port: freePort(t)}
 }
 
-// PID returns the process id of the server as it runs now.
-func (p *process) PID() int { return p.cmd.Process.Pid }
+// Processes returns the process ids of the server and its children as they run now.
+func (p *process) Processes() []int {
+	pid := p.cmd.Process.Pid
+	return append(childrenOf(pid), pid)
+}
 
 // Addr returns the server's address.
 func (p *process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
