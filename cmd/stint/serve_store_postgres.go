@@ -28,7 +28,8 @@ func (f *serveFlags) openPostgres(c *server.Config, log *slog.Logger) (closeStor
 	if err != nil {
 		return nil, err
 	}
-	if options.Prefix = f.keyPrefix; f.storeClock == clockOfNode {
+	options.Prefix, options.CallerBytes = f.keyPrefix, f.maxCallerBytes
+	if f.storeClock == clockOfNode {
 		options.Clock = time.Now
 	}
 	layers, calls := f.layers(c.Tracer, log)
@@ -39,7 +40,7 @@ func (f *serveFlags) openPostgres(c *server.Config, log *slog.Logger) (closeStor
 	client, _ := store.Base().(*postgresstore.Store) // postgresopen makes no other store
 	share(c, &sharedStore{Store: store, url: options, calls: calls, stats: func() metrics.SharedStats {
 		s := client.Stats()
-		shared := metrics.SharedStats{Up: s.Up, Nodes: s.Nodes}
+		shared := metrics.SharedStats{Up: s.Up, Nodes: s.Nodes, Callers: &metrics.BudgetStats{Bytes: s.CallerBytes, Refused: s.CallersRefused}}
 		if !s.Measured.IsZero() {
 			shared.Clocks = []metrics.ClockStats{{Skew: s.Skew, Measured: s.Measured}}
 		}
