@@ -13,6 +13,7 @@ import (
 
 	"github.com/stintdev/stint/internal/cas"
 	"github.com/stintdev/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/redistest"
 )
 
 // withPassword returns a URL with the password of the user stint.
@@ -203,16 +204,13 @@ func locksRows(t *testing.T, b *backend) {
 // awaitWaiting waits until a transaction waits for a lock of a row.
 func awaitWaiting(t *testing.T, b *backend) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	redistest.Await(t, func() error {
 		var n int
-		if err := b.conns.QueryRow(inTime(t), `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n); err != nil {
-			t.Fatal(err)
+		if err := b.conns.QueryRow(inTime(t), `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n); err != nil || n > 0 {
+			return err
 		}
-		if n > 0 {
-			return
-		}
-	}
-	t.Fatal("nothing waits for a lock")
+		return errors.New("nothing waits for a lock")
+	})
 }
 
 func doesNotWaitForLocks(t *testing.T, b *backend) {
