@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,8 +201,8 @@ type (
 func withHost(out io.Writer, f func(*host) error) (err error) {
 	h := &host{out: out}
 	defer func() {
-		for i := len(h.cleanup) - 1; i >= 0; i-- {
-			h.cleanup[i]()
+		for _, end := range slices.Backward(h.cleanup) {
+			end()
 		}
 	}()
 	defer func() {

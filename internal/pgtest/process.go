@@ -27,7 +27,7 @@ type process struct {
 // Both stay the same when it restarts.
 func newProcess(t T) process {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pgtest") //nolint:usetesting // its parents are closed to other users
+	dir, err := os.MkdirTemp("", "pgtest") // the parents of a test's own folder are closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}
