@@ -1,0 +1,23 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStoreInPostgreSQLIsCompared(t *testing.T) {
+	var out bytes.Buffer
+	o := options{rounds: 1, slice: 5 * time.Millisecond, keys: 1000, churn: 100 * time.Millisecond}
+	var b bars
+	if err := overPostgres(t.Context(), o, &out, &b); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "skipped") {
+		t.Skip(text)
+	}
+	if len(b) != 5 || strings.Count(out.String(), naiveName) != 3 {
+		t.Errorf("%+v\n%s", b, out.String())
+	}
+}
