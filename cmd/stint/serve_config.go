@@ -25,7 +25,7 @@ func (f *serveFlags) config() (server.Config, error) {
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:           server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		HTTPTokenFile: f.httpTokenFile, EnvoyWithoutToken: f.envoyWithoutToken,
-		AdminTokenFile: f.adminTokenFile, AdminTokens: f.adminTokensFile,
+		AdminTokenFile: f.adminTokenFile, AdminTokens: f.adminTokensFile, AdminHosts: f.adminHosts,
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
 		HotKeyRate: f.hotKeyRate, NativeHistograms: f.nativeHistograms,
 		RefuseFor: f.refuseFor, ConnectionsPerAddress: f.perAddress,

@@ -46,6 +46,7 @@ type serveFlags struct {
 	maxRequestIDBytes                int64
 	httpTokenFile, adminTokenFile    string
 	adminTokensFile, impactLimit     string
+	adminHosts                       []string
 	nearLimit                        string
 	nativeHistograms                 bool
 	tlsCert, tlsKey, clientCA        string
@@ -193,6 +194,7 @@ func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.envoyWithoutToken, "envoy-without-token", false, "with --http-token-file, answer Envoy's rate limit and authorization services on --grpc without the token")
 	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin requires; needed beyond loopback")
 	flags.StringVar(&f.adminTokensFile, "admin-tokens-file", "", "`FILE` of further tokens for --admin as hashes, each with a name and a role: viewer, operator or admin")
+	flags.StringSliceVar(&f.adminHosts, "admin-hosts", nil, "further host `NAME,...` under which browsers reach --admin, such as that of a proxy before it")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the certificate of every listener")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of the certificate's key")
 	flags.StringVar(&f.clientCA, "client-ca", "", "PEM `FILE` of the authorities that sign client certificates; makes a client certificate required")

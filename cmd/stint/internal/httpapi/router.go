@@ -127,9 +127,12 @@ func (e ErrorWriter) LoopbackHostOnly(next http.HandlerFunc, refusal string) htt
 }
 
 func (e ErrorWriter) forbid(refusal string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		e.write(w, r, &apiError{http.StatusForbidden, codeForbidden, refusal})
-	}
+	return func(w http.ResponseWriter, r *http.Request) { e.Forbidden(w, r, refusal) }
+}
+
+// Forbidden answers 403 with a reason.
+func (e ErrorWriter) Forbidden(w http.ResponseWriter, r *http.Request, refusal string) {
+	e.write(w, r, &apiError{http.StatusForbidden, codeForbidden, refusal})
 }
 
 // Loopback reports whether only this machine can reach the address.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
+	"github.com/stintdev/stint/cmd/stint/internal/adminui"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
@@ -23,20 +24,8 @@ func (s *Server) adminHandler() http.Handler {
 	if s.config.Profiling {
 		t.Folders = append(t.Folders, httpapi.Folder{Prefix: profilePath, Handle: s.forRole(adminapi.Admin, profile)})
 	}
-	if s.adminTokens == nil {
-		return s.fromThisMachine(t)
-	}
-	return t
-}
-
-// fromThisMachine refuses requests that a browser on this machine sends for another site.
-// Without a token, listening on loopback is the only protection of the listener, and a
-// browser on the machine bypasses it. The Origin identifies a page of another site. The
-// Host identifies a page whose own name was pointed at this machine (DNS rebinding).
-func (s *Server) fromThisMachine(next http.Handler) http.Handler {
-	const refusal = "without --admin-token-file, pages of other sites are refused"
-	errors := httpapi.ErrorWriter{Logger: s.log}
-	return errors.LoopbackHostOnly(errors.OwnPagesOnly(next.ServeHTTP, refusal), refusal)
+	t.Folders = append(t.Folders, httpapi.Folder{Prefix: adminui.Prefix, Handle: adminui.Handler().ServeHTTP})
+	return s.ownPagesOnly(t)
 }
 
 const profilePath = "/debug/pprof"

@@ -147,6 +147,9 @@ type Config struct {
 	// new rule set may deny. A rule set that would deny more is refused unless forced.
 	// Zero keeps no sample of requests and refuses nothing.
 	MostDenied float64
+	// AdminHosts are further host names under which browsers may reach Admin, such as that of
+	// a proxy: lower-case names or addresses without a port.
+	AdminHosts []string
 	// AdminTokens is a file of further tokens for Admin, each with a name and a role. The
 	// server reads it again when it changes and on [Server.Reload].
 	AdminTokens string
@@ -234,6 +237,11 @@ func (c *Config) check() error {
 		{"http", c.HTTP}, {"grpc", c.GRPC}, {"resp", c.RESP}, {"admin", c.Admin}, {"gateway", c.Gateway},
 	} {
 		if err := checkAddress(a.flag, a.address); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.AdminHosts {
+		if err := checkAdminHost(name); err != nil {
 			return err
 		}
 	}
