@@ -133,6 +133,10 @@ type plainText struct {
 
 // writeAnswer answers with a value.
 func writeAnswer(w http.ResponseWriter, value any) {
+	if stream, ok := value.(events); ok {
+		stream.writeTo(w)
+		return
+	}
 	if text, ok := value.(plainText); ok {
 		setHeader(w, text.kind)
 		_, _ = w.Write(text.text) // the client may be gone

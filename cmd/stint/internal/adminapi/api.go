@@ -60,6 +60,8 @@ type Config struct {
 	Shadows *topkeys.Shadows
 	// Denials has the last denials of this node. Nil: the API shows none.
 	Denials *denials.Recent
+	// Live has the last seconds of this node. Nil: the API shows none.
+	Live Live
 	// Logger receives every change and every failure. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -80,6 +82,9 @@ type API struct {
 	// have separate bounds. Viewers then cannot keep operators waiting, and reads
 	// cannot keep changes waiting.
 	viewerBodies, readBodies, changeBodies *bodies
+
+	views views // the live views that are open
+	fleet fleet // the nodes, for all live views
 }
 
 // New returns an API.
@@ -143,6 +148,7 @@ func (a *API) endpoints() []endpoint {
 		{"GET /v1/top", Viewer, a.top},
 		{"GET /v1/denied", Viewer, a.denied},
 		{"GET /v1/sample", Viewer, a.sample},
+		{"GET /v1/live", Viewer, a.live},
 		{"POST /v1/why", Viewer, a.why},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},

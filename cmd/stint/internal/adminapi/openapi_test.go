@@ -16,7 +16,10 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-var loaded = sync.OnceValues(func() (*openapi3.T, error) { return openapi3.NewLoader().LoadFromData(openapiDocument) })
+var loaded = sync.OnceValues(func() (*openapi3.T, error) {
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
+	return openapi3.NewLoader().LoadFromData(openapiDocument)
+})
 
 func document(t *testing.T) *openapi3.T {
 	t.Helper()

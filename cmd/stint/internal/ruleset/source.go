@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/live"
 )
 
 // Source stores versions. Everyone who uses the same source sees the same
@@ -99,6 +101,9 @@ type Node struct {
 	Emergency string `json:"emergency,omitempty"`
 	// Canary is what the node has counted of the canary that it runs; nil: it runs none.
 	Canary *CanaryCounts `json:"canary,omitempty"`
+	// Traffic is what the node counted in the seconds before the announcement; nil: it says
+	// nothing about that.
+	Traffic *live.Second `json:"traffic,omitempty"`
 }
 
 // EncodeNode returns the stored form of a node.

@@ -72,6 +72,9 @@ func (s *Server) drain() {
 		l.service.unready()
 	}
 	s.log.Info("draining")
+	if s.live != nil {
+		s.live.Close() // the streams of live views would never end
+	}
 	select {
 	case <-time.After(s.config.DrainDelay):
 	case <-ctx.Done():

@@ -29,6 +29,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/cmd/stint/internal/http1server"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
+	"github.com/stintdev/stint/cmd/stint/internal/live"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/peek"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
@@ -43,8 +44,10 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	store   stint.Store
-	keys    *topkeys.Sketch // nil: no keys are counted
-	denials *denials.Recent // nil: there is no admin listener, which shows them
+	calls   *metrics.StoreCalls // measures the calls to the store
+	keys    *topkeys.Sketch     // nil: no keys are counted
+	denials *denials.Recent     // nil: there is no admin listener, which shows them
+	live    *live.Recorder      // nil: there is no admin listener
 	rules   *rules
 
 	failOpen *failOpenLog
@@ -88,6 +91,7 @@ func New(config Config) (*Server, error) {
 	}
 	if config.Admin != "" {
 		s.denials = newRecentDenials(config.KeyHash)
+		s.live = live.New(s.readLive)
 	}
 	if config.HotKeyRate > 0 {
 		s.metrics.ReadHotKeys(s.keys.HotKeys)
@@ -116,6 +120,7 @@ func (s *Server) measured() stint.Store {
 		calls = metrics.NewStoreCalls(s.config.NativeHistograms)
 		store = stint.ObserveStore(store, "memory", calls)
 	}
+	s.calls = calls
 	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats, s.config.MaxKeys)
 	s.metrics.ReadReady(s.isReady.Load)
 	s.failOpen = newFailOpenLog(s.log, calls.LastError)
@@ -245,6 +250,9 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.rules.state.keep(beside); return nil })
 	group.Go(func() error { s.watchSecrets(beside); return nil })
 	group.Go(func() error { s.failOpen.run(beside); return nil })
+	if s.live != nil {
+		group.Go(func() error { s.live.Run(beside); return nil })
+	}
 	if s.config.Keys != nil {
 		group.Go(func() error { s.config.Keys.Run(beside); return nil })
 	}
