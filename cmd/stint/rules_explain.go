@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint/cmd/stint/internal/rulecase"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -169,59 +170,8 @@ func sourceText(x *rule.Explained) string {
 	return source
 }
 
-// explainedJSON is the form of an explanation in JSON.
-type explainedJSON struct {
-	List  string              `json:"list"` // none, allow or deny
-	Rules []explainedRuleJSON `json:"rules"`
-}
-
-type explainedRuleJSON struct {
-	Rule       string          `json:"rule"`
-	Mode       string          `json:"mode"`
-	Matches    bool            `json:"matches"`
-	Counts     bool            `json:"counts"`
-	Denies     bool            `json:"denies"`
-	Why        string          `json:"why,omitempty"` // it does not count a request that it matches
-	Conditions []conditionJSON `json:"conditions"`
-	Key        string          `json:"key,omitempty"`
-	By         []string        `json:"by,omitempty"`
-	Missing    []string        `json:"missing,omitempty"`
-	Cost       int64           `json:"cost,omitempty"`
-	Limits     []string        `json:"limits,omitempty"`
-	Source     string          `json:"source,omitempty"` // rule, tier or defaults
-	Tier       string          `json:"tier,omitempty"`
-	Override   string          `json:"override,omitempty"`
-	Temporary  bool            `json:"temporary,omitempty"` // the override has an end
-	Any        bool            `json:"any,omitempty"`       // one of the limits suffices
-}
-
-type conditionJSON struct {
-	Name  string `json:"name"`
-	Want  string `json:"want"`
-	Got   string `json:"got"`
-	Holds bool   `json:"holds"`
-}
-
 func printExplanationJSON(out io.Writer, e *rule.Explanation, set *rule.Set) error {
-	v := explainedJSON{List: e.List.String(), Rules: []explainedRuleJSON{}}
-	for i := range e.Rules {
-		x := &e.Rules[i]
-		r := explainedRuleJSON{
-			Rule: x.Rule.ID, Mode: x.Rule.Mode.String(), Matches: x.Matches, Denies: x.Denies, Why: x.Uncounted, Conditions: []conditionJSON{},
-			Key: rule.KeyText(x.Key), Missing: x.Missing, Source: x.Source, Tier: x.Tier, Override: x.Override, Temporary: x.Temporary, Cost: x.Cost,
-		}
-		for _, c := range x.Conditions {
-			r.Conditions = append(r.Conditions, conditionJSON(c))
-		}
-		if x.Key != "" {
-			r.By, r.Any, r.Counts = set.By(x.Rule), x.Rule.Any(), x.Uncounted == ""
-		}
-		for _, l := range x.Limits {
-			r.Limits = append(r.Limits, l.String())
-		}
-		v.Rules = append(v.Rules, r)
-	}
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
+	return encoder.Encode(ruleedit.ExplainedOf(e, set))
 }

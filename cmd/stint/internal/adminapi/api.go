@@ -85,6 +85,7 @@ type API struct {
 
 	views views // the live views that are open
 	fleet fleet // the nodes, for all live views
+	words rulesInWords
 }
 
 // New returns an API.
@@ -149,6 +150,9 @@ func (a *API) endpoints() []endpoint {
 		{"GET /v1/denied", Viewer, a.denied},
 		{"GET /v1/sample", Viewer, a.sample},
 		{"GET /v1/live", Viewer, a.live},
+		{"GET /v1/whoami", Viewer, a.whoami},
+		{"GET /v1/rules", Viewer, a.ruleList},
+		{"POST /v1/explain", Viewer, a.explain},
 		{"POST /v1/why", Viewer, a.why},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},

@@ -207,5 +207,5 @@ func (o *eventWriter) flush() {
 type Live interface {
 	After(id int64) ([]live.Frame, <-chan struct{})
 	Closed() <-chan struct{}
-	Rates() map[string]live.Rates
+	Rates(ids ...string) map[string]live.Rates
 }

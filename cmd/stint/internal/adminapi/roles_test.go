@@ -19,7 +19,7 @@ func TestEveryEndpointHasItsRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	admins := []string{"PUT /rules", "POST /rules/rollback", "POST /v1/canary/promote"}
-	looks := []string{"POST /rules/validate", "POST /v1/peek", "POST /v1/why"}
+	looks := []string{"POST /rules/validate", "POST /v1/peek", "POST /v1/why", "POST /v1/explain"}
 	fill := strings.NewReplacer("{id}", "orders", "{tier}", "free", "{list}", "deny", "{match...}", "x", "{key...}", "k", "{version}", "1")
 	for _, e := range f.endpoints() {
 		method, path, _ := strings.Cut(e.pattern, " ")

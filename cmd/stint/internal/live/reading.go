@@ -79,15 +79,15 @@ func (h *Histogram) quantile(share float64, before *Histogram) *float64 {
 	}
 	rank, below, lower := share*all, 0.0, 0.0
 	for i, bound := range h.Bounds {
-		if n := since(i); n >= rank {
-			value := lower
-			if n > below {
-				value += (bound - lower) * (rank - below) / (n - below)
-			}
-			return microseconds(value)
-		} else {
+		n := since(i)
+		if n < rank {
 			below, lower = n, bound
+			continue
 		}
+		if n > below {
+			lower += (bound - lower) * (rank - below) / (n - below)
+		}
+		return microseconds(lower)
 	}
 	return microseconds(lower) // beyond the last bound
 }

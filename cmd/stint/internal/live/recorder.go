@@ -240,15 +240,20 @@ func (r *Recorder) After(id int64) ([]Frame, <-chan struct{}) {
 	return slices.Clone(r.frames[first:]), r.more
 }
 
-// Rates returns the rates of all rules in force.
-func (r *Recorder) Rates() map[string]Rates {
+// Rates returns the rates of rules; without ids those of all rules in force.
+func (r *Recorder) Rates(ids ...string) map[string]Rates {
 	r.recording.Lock()
 	defer r.recording.Unlock()
-	all := make(map[string]Rates, len(r.rates))
-	for id, rate := range r.rates {
-		all[id] = rate.rates()
+	if len(ids) == 0 {
+		ids = slices.Collect(maps.Keys(r.rates))
 	}
-	return all
+	found := make(map[string]Rates, len(ids))
+	for _, id := range ids {
+		if rate := r.rates[id]; rate != nil {
+			found[id] = rate.rates()
+		}
+	}
+	return found
 }
 
 // Recent returns the sum of the last [recentTime] seconds, with at most the given number of rules;

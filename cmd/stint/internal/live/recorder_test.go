@@ -3,6 +3,7 @@ package live
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,9 +29,7 @@ func newCounters() *counters {
 
 func (c *counters) read(to *Reading) {
 	to.Requests, to.Shards = c.Requests, append(to.Shards, c.Shards...)
-	for id, n := range c.Rules {
-		to.Rules[id] = n
-	}
+	maps.Copy(to.Rules, c.Rules)
 	for _, h := range [][2]*Histogram{{&to.Checks, &c.Checks}, {&to.Store, &c.Store}} {
 		h[0].Reset(h[1].Bounds)
 		copy(h[0].Counts, h[1].Counts)

@@ -1,6 +1,7 @@
 package ruleedit
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,9 @@ type RuleInWords struct {
 	When []rule.Condition // only Name and Want; none: every request
 	By   []string         // the attributes that it counts by
 	// Limits has a text in Is for each tier that has limits of its own.
-	Limits    []LimitChange
+	Limits []LimitChange
+	// Sentences says the same as Limits, in whole sentences.
+	Sentences []string
 	Overrides int // number of kinds of requests whose limits an override replaces
 }
 
@@ -41,10 +44,88 @@ func InWords(s *rule.Set) (list []RuleInWords) {
 				continue
 			}
 			words.Limits = append(words.Limits, LimitChange{Rule: r.ID, Tier: e.Tier, Is: inWords(r, e.Limits)})
+			words.Sentences = append(words.Sentences, sentence(r, e.Limits, words.By))
 		}
 		list = append(list, words)
 	}
 	return list
+}
+
+// sentence says in words what the limits of a rule grant, such as "100 a minute for each API key,
+// bursts to 200".
+func sentence(r *rule.Rule, limits []stint.Limit, by []string) string {
+	switch {
+	case r.DenyAll():
+		return "denies all"
+	case len(limits) == 0:
+		return "not counted"
+	}
+	joint := ", and "
+	if r.Any() {
+		joint = ", or "
+	}
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = grantInWords(l, byInWords(by))
+	}
+	return strings.Join(texts, joint)
+}
+
+// byInWords says for whom a rule counts, such as "for each API key and path".
+func byInWords(by []string) string {
+	names := map[string]string{"api_key": "API key", "ip": "address"}
+	texts := make([]string, len(by))
+	for i, name := range by {
+		texts[i] = cmp.Or(names[name], strings.Replace(name, ":", " ", 1))
+	}
+	return "for each " + strings.Join(texts, " and ")
+}
+
+// grantInWords says what a limit grants to whom.
+func grantInWords(l stint.Limit, whom string) string {
+	s, units := l.Spec(), map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
+	every := "in " + spanInWords(s.Window)
+	if unit := units[s.Window]; unit != "" {
+		every = "a " + unit
+		if unit == "hour" {
+			every = "an " + unit
+		}
+	}
+	n := strconv.FormatInt(s.Limit, 10)
+	switch l.Algorithm() {
+	case stint.TokenBucket, stint.GCRA:
+		if s.RefillRate != "" {
+			n, every = s.RefillRate, "a second"
+		}
+		text := n + " " + every + " " + whom
+		if l.Max() != s.Limit {
+			text += ", bursts to " + strconv.FormatInt(l.Max(), 10)
+		}
+		return text
+	case stint.FixedWindow:
+		return n + " " + every + " " + whom + ", in windows that begin at fixed times"
+	case stint.SlidingWindowLog:
+		return n + " " + every + " " + whom + ", in any window"
+	case stint.SlidingWindowCounter:
+		return n + " " + every + " " + whom + ", in any window by an estimate"
+	case stint.LeakyBucket:
+		return n + " " + every + " " + whom + ", evenly"
+	case stint.Quota:
+		return n + " in each " + s.Period + " " + whom
+	}
+	return l.String() + " " + whom
+}
+
+// spanInWords returns a duration without the units that are 0.
+func spanInWords(d time.Duration) string {
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }
 
 // LimitChanges compares the limits that are in force in two sets, with inherited values
