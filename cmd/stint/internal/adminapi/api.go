@@ -60,6 +60,9 @@ type Config struct {
 	Shadows *topkeys.Shadows
 	// Denials has the last denials of this node. Nil: the API shows none.
 	Denials *denials.Recent
+	// HashKey returns the hash that stands for a key, the same as in lists of denials. Nil: the
+	// API shows none.
+	HashKey func(key string) string
 	// Live has the last seconds of this node. Nil: the API shows none.
 	Live Live
 	// Logger receives every change and every failure. Nil disables logging.

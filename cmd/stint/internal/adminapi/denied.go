@@ -48,7 +48,7 @@ func (a *API) deniedQuery(r *request) (q denials.Query, err error) {
 		q.Rule = &id
 	}
 	if text := query.Get("since"); text != "" {
-		if q.Since, err = sinceOf(text, a.now()); err != nil {
+		if q.Since, err = timeOf("since", text, a.now()); err != nil {
 			return q, err
 		}
 	}
@@ -65,14 +65,14 @@ func (a *API) deniedQuery(r *request) (q denials.Query, err error) {
 	return q, err
 }
 
-// sinceOf reads a time, or a duration before now.
-func sinceOf(text string, now time.Time) (time.Time, error) {
+// timeOf reads a time, or a duration before now, from a query parameter.
+func timeOf(name, text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, badRequest("since: %.40q is neither a time nor a duration (write 2026-11-30T12:00:00Z, or 10m for the last ten minutes)", text)
+		return at, badRequest("%s: %.40q is neither a time nor a duration (write 2026-11-30T12:00:00Z, or 10m for ten minutes ago)", name, text)
 	}
 	return at, nil
 }

@@ -26,6 +26,7 @@ func (a *API) states(r *request, k *keyRequest) (keyBody, error) {
 	set, on := a.Rules.Current()
 	read := func(c claim) (limitBody, error) { return a.state(r, c) }
 	body, err := k.eachState(set, read)
+	body.Hash = a.hashOf(k.name())
 	if on.Canary == nil || k.limit.Valid() {
 		return body, err
 	}

@@ -44,7 +44,10 @@ type limitBody struct {
 }
 
 type keyBody struct {
-	Key       string      `json:"key"` // shortened
+	Key string `json:"key"` // shortened
+	// Hash is a hash of the key, as in lists of denials and in the audit log. Links have it in
+	// place of the key.
+	Hash      string      `json:"hash,omitempty"`
 	Forgotten bool        `json:"forgotten,omitempty"`
 	Limits    []limitBody `json:"limits"`
 	// Lists are the entries of lists that match the key, in force now. Canary is the state under
@@ -109,7 +112,7 @@ func (a *API) reset(r *request) (any, error) {
 	set, _ := a.Rules.Current()
 	body, err := k.eachState(set, func(c claim) (limitBody, error) { return a.charge(r, c, stint.Forget) })
 	a.auditedKey(r, "reset", k, err)
-	body.Forgotten = true
+	body.Forgotten, body.Hash = true, a.hashOf(k.name())
 	return body, err
 }
 
@@ -134,6 +137,7 @@ func (a *API) grant(r *request) (any, error) {
 		return after, err
 	})
 	a.auditedKey(r, fmt.Sprintf("grant %d", k.units), k, err)
+	body.Hash = a.hashOf(k.name())
 	return body, err
 }
 
@@ -327,7 +331,8 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 
 // auditedKey records a change of the state of a key.
 func (a *API) auditedKey(r *request, what string, k *keyRequest, err error) {
-	what += " for " + short(k.name())
+	r.key = k.name()
+	what += " for " + short(r.key)
 	if k.rule != "" {
 		of := k.rule
 		if err != nil {

@@ -81,6 +81,7 @@ func (a *API) changeEntry(r *request, verb string, entry ruleedit.ListEntry, e r
 	if err := checkWhy("reason", entry.Reason); err != nil {
 		return nil, err
 	}
+	r.key = entry.Match
 	list := "allow"
 	if entry.Deny {
 		list = "deny"
@@ -129,6 +130,7 @@ func (a *API) unban(r *request) (any, error) {
 // putOverride answers PUT /rules/{id}/override/{key}?for=1h.
 func (a *API) putOverride(r *request) (any, error) {
 	id, key := r.PathValue("id"), r.PathValue("key")
+	r.key = key
 	var until time.Time
 	if text := r.URL.Query().Get("for"); text != "" {
 		if err := a.endAfter(text, &until); err != nil {
@@ -145,6 +147,7 @@ func (a *API) putOverride(r *request) (any, error) {
 // deleteOverride answers DELETE /rules/{id}/override/{key}?temporary=true.
 func (a *API) deleteOverride(r *request) (any, error) {
 	id, key := r.PathValue("id"), r.PathValue("key")
+	r.key = key
 	temporary, err := r.flag("temporary")
 	if err != nil {
 		return nil, err

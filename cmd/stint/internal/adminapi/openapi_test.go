@@ -17,7 +17,9 @@ import (
 )
 
 var loaded = sync.OnceValues(func() (*openapi3.T, error) {
-	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
+	for _, kind := range []string{"text/event-stream", "text/csv"} {
+		openapi3filter.RegisterBodyDecoder(kind, openapi3filter.PlainBodyDecoder)
+	}
 	return openapi3.NewLoader().LoadFromData(openapiDocument)
 })
 

@@ -31,6 +31,7 @@ type request struct {
 
 	w   http.ResponseWriter
 	who identity
+	key string // the key that a change is about; empty: none
 
 	bodies  *bodies
 	release func() // releases the reserved body length; nil until the body is read
@@ -156,13 +157,18 @@ func (r *request) number(name string, otherwise, least, most uint64) (uint64, er
 
 // wantsYAML reports whether the request prefers YAML or plain text to JSON.
 func (r *request) wantsYAML() bool {
+	return r.prefers("text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml", "text/plain")
+}
+
+// prefers reports whether the request names one of these media types before JSON.
+func (r *request) prefers(kinds ...string) bool {
 	for _, accept := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(accept, ",") {
 			kind, _, _ := strings.Cut(strings.TrimSpace(part), ";")
-			switch strings.ToLower(kind) {
-			case "text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml", "text/plain":
+			switch kind = strings.ToLower(kind); {
+			case slices.Contains(kinds, kind):
 				return true
-			case "application/json":
+			case kind == "application/json":
 				return false
 			}
 		}

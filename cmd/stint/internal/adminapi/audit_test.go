@@ -1,0 +1,65 @@
+package adminapi
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func whats(t *testing.T, got reply) string {
+	t.Helper()
+	var list []string
+	entries, _ := got.value(t)["entries"].([]any)
+	for _, one := range entries {
+		list = append(list, one.(map[string]any)["what"].(string))
+	}
+	return strings.Join(list, "; ")
+}
+
+func TestTheAuditLogIsFiltered(t *testing.T) {
+	f := newFixture(t, shop)
+	f.HashKey = func(key string) string { return "hash of " + key }
+	f.time = f.time.Add(time.Minute)
+	f.want(200, "POST", "/v1/reset", `{"key":"sk_live_42","rule":"orders"}`, "X-Stint-Author", "vera", "X-Stint-Comment", "Asked for it")
+	f.want(200, "POST", "/v1/ban", `{"key":"sk_live_42","for":"1h"}`)
+	f.want(200, "PUT", "/rules/orders/override/sk_live_42?for=2h", `{"limit":50}`)
+	f.want(200, "PUT", "/rules/orders/override/sk_live_43", `{"limit":50}`)
+	f.want(404, "DELETE", "/rules/none", "")
+	for query, want := range map[string]string{
+		"?what=put+set":                "put set",
+		"?who=local:vera":              "reset for sk_… of rule orders",
+		"?what=ASKED":                  "reset for sk_… of rule orders",
+		"?key_hash=hash+of+sk_live_42": "put override of sk_… in rule orders; put sk_… on the deny list until 2026-03-01T13:01:00Z; reset for sk_… of rule orders",
+		"?result=NOT_FOUND":            "delete rule none",
+		"?until=30s":                   "put set",
+		"?since=30s&what=rule+none":    "delete rule none",
+		"?until=2026-03-01T12:00:30Z":  "put set",
+		"?since=2026-03-01T12:05:00Z":  "",
+		"?n=1":                         "delete rule none",
+	} {
+		if got := whats(t, f.want(200, "GET", "/audit"+query, "")); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	f.want(400, "GET", "/audit?since=yesterday", "")
+	if hash := f.want(200, "POST", "/v1/peek", `{"key":"sk_live_42","rule":"orders"}`).at(t, "hash"); hash != "hash of sk_live_42" {
+		t.Error(hash)
+	}
+}
+
+func TestTheAuditLogIsExported(t *testing.T) {
+	f := newFixture(t, shop)
+	f.want(200, "POST", "/v1/reset", `{"key":"k","rule":"orders"}`, "X-Stint-Comment", "=HYPERLINK(\"http://evil\"), \"quoted\"")
+	got := f.want(200, "GET", "/audit", "", "Accept", "text/csv")
+	if kind := got.header.Get("Content-Type"); kind != "text/csv; charset=utf-8" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("%v", got.header)
+	}
+	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
+	if err != nil || len(rows) != 3 || rows[0][0] != "time" {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	if row := rows[1]; row[0] != "2026-03-01T12:00:00Z" || row[4] != "reset for k of rule orders" && !strings.HasPrefix(row[4], "reset for ") || row[6] != "'=HYPERLINK(\"http://evil\"), \"quoted\"" {
+		t.Errorf("%q", row)
+	}
+}
