@@ -79,6 +79,9 @@ func (f *decisionLogFlags) open(c *server.Config, stdout io.Writer, logs *otlpex
 		return err
 	}
 	c.DecisionLog = decisionlog.New(o)
+	if f.path.text != "-" && f.path.text != toOTLP {
+		c.DecisionLogFile = f.path.text
+	}
 	return nil
 }
 

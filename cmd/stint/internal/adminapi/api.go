@@ -63,6 +63,9 @@ type Config struct {
 	// HashKey returns the hash that stands for a key, the same as in lists of denials. Nil: the
 	// API shows none.
 	HashKey func(key string) string
+	// DecisionLog is the file of the decision log of this server, for replays. Empty: there is
+	// none.
+	DecisionLog string
 	// Live has the last seconds of this node. Nil: the API shows none.
 	Live Live
 	// Logger receives every change and every failure. Nil disables logging.
@@ -86,6 +89,9 @@ type API struct {
 	// cannot keep changes waiting.
 	viewerBodies, readBodies, changeBodies *bodies
 
+	replaying    turn // held by the replay that runs
+	replayBounds replayBounds
+
 	views views // the live views that are open
 	fleet fleet // the nodes, for all live views
 	words rulesInWords
@@ -96,7 +102,7 @@ func New(c Config) *API {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn()}
+	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn(), replaying: newTurn(), replayBounds: defaultReplayBounds()}
 	a.viewerBodies, a.readBodies, a.changeBodies = newBodies(), newBodies(), newBodies()
 	a.audit.log = c.Logger.With("log", "audit")
 	for _, e := range a.endpoints() {
@@ -156,6 +162,7 @@ func (a *API) endpoints() []endpoint {
 		{"GET /v1/whoami", Viewer, a.whoami},
 		{"GET /v1/rules", Viewer, a.ruleList},
 		{"POST /v1/explain", Viewer, a.explain},
+		{"POST /v1/replay", Operator, a.postReplay},
 		{"POST /v1/why", Viewer, a.why},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},

@@ -105,7 +105,7 @@ func TestARequestIsExplained(t *testing.T) {
 
 func TestWhoami(t *testing.T) {
 	f := newFixture(t, shop)
-	if got := f.want(200, "GET", "/v1/whoami", "", "X-Stint-Author", "vera"); got.body != `{"name":"local:vera","role":"admin","token":false,"keys":"shortened with id","features":[]}`+"\n" {
+	if got := f.want(200, "GET", "/v1/whoami", "", "X-Stint-Author", "vera"); got.body != `{"name":"local:vera","role":"admin","token":false,"keys":"shortened with id","features":["replay"]}`+"\n" {
 		t.Error(got.body)
 	}
 	var err error
@@ -114,7 +114,7 @@ func TestWhoami(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Live = fixedLive{}
-	if got := f.want(200, "GET", "/v1/whoami", "", "Authorization", "Bearer viewer"); got.body != `{"name":"v","role":"viewer","token":true,"keys":"shortened","features":["live"]}`+"\n" {
+	if got := f.want(200, "GET", "/v1/whoami", "", "Authorization", "Bearer viewer"); got.body != `{"name":"v","role":"viewer","token":true,"keys":"shortened","features":["live","replay"]}`+"\n" {
 		t.Error(got.body)
 	}
 	f.want(401, "GET", "/v1/whoami", "")

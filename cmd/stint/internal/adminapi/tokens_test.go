@@ -164,7 +164,7 @@ func TestTheAuditLogIsBoundedAndPlain(t *testing.T) {
 	for range maxAudit {
 		f.audit.add(auditEntry{What: "again"})
 	}
-	if got := len(f.audit.newest(2 * maxAudit, auditFilter{})); got != maxAudit {
+	if got := len(f.audit.newest(2*maxAudit, auditFilter{})); got != maxAudit {
 		t.Errorf("%d entries are kept", got)
 	}
 	f.want(400, "PUT", "/rules/orders?comment=a%00b", `{"limit":"1/s"}`)

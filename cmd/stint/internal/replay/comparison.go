@@ -77,7 +77,11 @@ type CallerChange struct {
 
 func newComparison(o *Options, h hasher, clock func() time.Time, event *timedFields) *comparison {
 	c := &comparison{set: o.Against, event: event, hasher: h, byID: map[string]int{}, newlyDenied: newRanking[identityText](), newlyAllowed: newRanking[identityText]()}
-	c.store.Store = memoryStore(clock)
+	newStore := o.AgainstStore
+	if newStore == nil {
+		newStore = memoryStore
+	}
+	c.store.Store = newStore(clock)
 	c.counts.With = o.AgainstName
 	for _, set := range []*rule.Set{o.Rules, o.Against} {
 		for _, r := range set.Rules() {

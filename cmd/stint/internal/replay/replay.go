@@ -50,7 +50,8 @@ type Options struct {
 	Retries Retries
 
 	// Store returns the store that decides. now is the clock of the
-	// traffic. Nil means a memory store that evicts nothing.
+	// traffic. Nil means a memory store that evicts nothing. An error of the store ends the
+	// replay.
 	Store func(now func() time.Time) stint.Store
 
 	// Decisions receives one JSON line for each decided event, in the order of the
@@ -62,6 +63,8 @@ type Options struct {
 	// Retries must be the zero value.
 	Against     *rule.Set
 	AgainstName string
+	// AgainstStore returns the store of Against, as Store does that of Rules.
+	AgainstStore func(now func() time.Time) stint.Store
 
 	// Alone also counts what each rule denies when it is the only one, if there are several
 	// rules or a rule has several limits. It takes counters of its own for each key, in

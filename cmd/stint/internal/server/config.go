@@ -196,6 +196,9 @@ type Config struct {
 	DroppedSpans func() uint64
 	// DecisionLog logs decisions. The server runs it. Nil logs none.
 	DecisionLog *decisionlog.Log
+	// DecisionLogFile is the file that DecisionLog is written to, which replays of Admin read.
+	// Empty: it is written elsewhere.
+	DecisionLogFile string
 	// KeyHash is the key of the hashes that stand for callers in lists of denials, the same as
 	// that of DecisionLog. The zero Key: a random one.
 	KeyHash decisionlog.Key
