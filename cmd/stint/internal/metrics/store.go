@@ -64,7 +64,7 @@ type LeaseStats struct {
 func (m *Metrics) ReadStore(calls *StoreCalls, shared func() SharedStats, memory func() stint.MemoryStats, maxKeys int) {
 	callers := shared == nil // a shared store reports the limits of callers itself
 	if shared == nil {
-		shared = func() SharedStats { return SharedStats{Up: calls.up()} }
+		shared = func() SharedStats { return SharedStats{Up: calls.Up()} }
 	}
 	if memory != nil {
 		m.registry.MustRegister(collector(func(s *scrape) { s.memory(memory(), maxKeys, callers) }))

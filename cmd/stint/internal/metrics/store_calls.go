@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,7 +19,7 @@ type StoreCalls struct {
 	duration *prometheus.HistogramVec // label: shard
 	errors   *prometheus.CounterVec   // labels: shard, kind
 	down     atomic.Bool              // the last call found the store failing
-	last     atomic.Pointer[string]   // the kind of the last error of a failing store
+	last     atomic.Pointer[failure]  // the last error of a failing store
 
 	only   *shardCalls // of the shard "": that of a store of one server
 	shards sync.Map    // the other *shardCalls, by name
@@ -87,8 +88,7 @@ func (c *StoreCalls) Observe(_ context.Context, e stint.Event) {
 		c.errors.WithLabelValues(shard.label, e.KindName()).Inc()
 		if e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout {
 			down = true
-			kind := e.KindName()
-			c.last.Store(&kind)
+			c.last.Store(&failure{e.KindName(), time.Now()})
 		}
 	})
 	if c.down.Load() != down { // store only on change: every processor reads this cache line
@@ -96,15 +96,29 @@ func (c *StoreCalls) Observe(_ context.Context, e stint.Event) {
 	}
 }
 
-// LastError returns the kind of the last error of a failing store, and "" before the first.
-func (c *StoreCalls) LastError() string {
-	if kind := c.last.Load(); kind != nil {
-		return *kind
-	}
-	return ""
+// failure is an error of a failing store.
+type failure struct {
+	kind string
+	at   time.Time
 }
 
-func (c *StoreCalls) up() bool { return !c.down.Load() }
+// LastError returns the kind of the last error of a failing store, and "" before the first.
+func (c *StoreCalls) LastError() string {
+	kind, _ := c.LastFailure()
+	return kind
+}
+
+// LastFailure returns the kind and the time of the last error of a failing store, and "" before
+// the first.
+func (c *StoreCalls) LastFailure() (kind string, at time.Time) {
+	if last := c.last.Load(); last != nil {
+		return last.kind, last.at
+	}
+	return "", time.Time{}
+}
+
+// Up reports whether the last call found the store working.
+func (c *StoreCalls) Up() bool { return !c.down.Load() }
 
 // eachError calls each for every store error that the caller did not cause.
 func eachError(err error, each func(*stint.Error)) {

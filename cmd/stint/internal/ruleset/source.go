@@ -104,6 +104,55 @@ type Node struct {
 	// Traffic is what the node counted in the seconds before the announcement; nil: it says
 	// nothing about that.
 	Traffic *live.Second `json:"traffic,omitempty"`
+	// Status is the state of the node itself; nil: it is of an older version.
+	Status *NodeStatus `json:"status,omitempty"`
+}
+
+// NodeStatus is the state of a node and of its connection to the store.
+type NodeStatus struct {
+	Started time.Time `json:"started"`
+	StoreUp bool      `json:"store_up"`
+	// LastError is the last error of a failing store; nil: there was none.
+	LastError  *NodeError    `json:"last_error,omitempty"`
+	Memory     *NodeMemory   `json:"memory,omitempty"` // nil: the store is not in memory
+	Leases     *NodeLeases   `json:"leases,omitempty"` // nil: nothing is leased
+	Clocks     []NodeClock   `json:"clocks,omitempty"`
+	Breakers   []NodeBreaker `json:"breakers,omitempty"`
+	MoreShards int           `json:"more_shards,omitempty"` // number of shards that are left out
+}
+
+// NodeError is an error by its kind.
+type NodeError struct {
+	Kind string    `json:"kind"`
+	Time time.Time `json:"time"`
+}
+
+// NodeMemory says how full the memory store is.
+type NodeMemory struct {
+	Keys      int    `json:"keys"`
+	MaxKeys   int    `json:"max_keys"`
+	Evictions uint64 `json:"evictions"`
+}
+
+// NodeLeases are the tokens that a node holds.
+type NodeLeases struct {
+	Keys   int   `json:"keys"`
+	Tokens int64 `json:"tokens"`
+}
+
+// NodeClock is how far the clock of a server of the store is ahead of that of the node.
+type NodeClock struct {
+	Shard    string    `json:"shard"` // empty if the store has only one server
+	SkewMS   float64   `json:"skew_ms"`
+	Measured time.Time `json:"measured"`
+}
+
+// NodeBreaker is the circuit breaker of a server of the store.
+type NodeBreaker struct {
+	Shard   string `json:"shard"` // empty if the store has only one server
+	Open    bool   `json:"open"`
+	Opens   uint64 `json:"opens"`
+	Refused uint64 `json:"refused"` // calls that it refused
 }
 
 // EncodeNode returns the stored form of a node.

@@ -371,7 +371,7 @@ func (s *Server) node() ruleset.Node {
 	n.ID = cmp.Or(n.ID, n.Address)
 	n.Emergency = s.rules.switched.Status().Revision
 	n.Canary = s.rules.announced()
-	n.Traffic = s.traffic()
+	n.Traffic, n.Status = s.traffic(), s.status()
 	return n
 }
 

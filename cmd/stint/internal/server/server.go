@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -54,6 +55,7 @@ type Server struct {
 
 	grpcRefused func() // counts a call to GRPC without the token
 
+	started   time.Time
 	nodeID    string                // identifies this process among those that share its rules
 	certs     *certificates         // nil without TLS
 	grpcTLS   *certificates         // for gRPC; nil without TLS
@@ -81,7 +83,7 @@ func New(config Config) (*Server, error) {
 	if config.KeyHash.IsZero() {
 		config.KeyHash = decisionlog.NewKey()
 	}
-	s := &Server{config: config, log: config.Logger, metrics: metrics.New(metrics.Options{NearLimit: config.NearLimit, NativeHistograms: config.NativeHistograms}), nodeID: rand.Text()[:8], opened: make(chan struct{})}
+	s := &Server{config: config, log: config.Logger, metrics: metrics.New(metrics.Options{NearLimit: config.NearLimit, NativeHistograms: config.NativeHistograms}), nodeID: rand.Text()[:8], started: time.Now(), opened: make(chan struct{})}
 	s.store = config.Tracer.Store(s.measured())
 	if config.Tracer != nil {
 		s.metrics.ReadSpans(config.Tracer.Dropped, config.DroppedSpans)
