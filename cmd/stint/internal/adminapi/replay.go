@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/rule"
 )
@@ -56,7 +55,6 @@ type replayRequest struct {
 	input   replay.Input
 	size    int64 // of the input in bytes; -1: unknown
 	close   func()
-	stores  []*boundStore
 }
 
 // replayProgress is the event progress.
@@ -116,8 +114,7 @@ func (a *API) postReplay(r *request) (any, error) {
 func (a *API) readReplay(r *request) (*replayRequest, error) {
 	set, on := a.Rules.Current()
 	q := &replayRequest{size: -1, close: func() {}}
-	q.options = replay.Options{Rules: set, Reorder: replay.DefaultReorder, Top: 20, Hash: a.HashKey, Store: q.newStore(a.replayBounds.keys)}
-	q.options.AgainstStore = q.options.Store
+	q.options = replay.Options{Rules: set, Reorder: replay.DefaultReorder, Top: 20, Hash: a.HashKey, MostKeys: a.replayBounds.keys}
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return nil, badRequest("body: is not a form (send multipart/form-data with a part log, such as curl -F draft=@rules.yaml -F log=@access.log)")
@@ -242,72 +239,6 @@ func (b *boundReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newStore returns the function that makes a store of at most the given number of keys.
-func (q *replayRequest) newStore(most int) func(now func() time.Time) stint.Store {
-	return func(now func() time.Time) stint.Store {
-		s := &boundStore{Memory: stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true}), most: most}
-		q.stores = append(q.stores, s)
-		return s
-	}
-}
-
-// boundStore fails once it has more keys than it may. It does not evict, because the counts of the
-// replay would then be wrong. One goroutine uses it.
-type boundStore struct {
-	*stint.Memory
-
-	most   int
-	claims int // since the keys were counted
-	full   bool
-}
-
-// countEvery is the number of claims, and so of new keys at most, between two counts of the keys.
-const countEvery = 4096
-
-var errMostKeys = errors.New("the replay counts as many keys as it may")
-
-// TakeGroups implements [stint.Store].
-func (s *boundStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	for i := range groups {
-		s.claims += len(groups[i].Claims)
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.Memory.TakeGroups(ctx, groups, out)
-}
-
-// Take implements [stint.Store].
-func (s *boundStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	s.claims++
-	if err := s.check(); err != nil {
-		return stint.Decision{}, err
-	}
-	return s.Memory.Take(ctx, c)
-}
-
-func (s *boundStore) check() error {
-	if s.claims >= countEvery {
-		s.claims, s.full = 0, s.Stats().Keys > s.most
-	}
-	if s.full {
-		return errMostKeys
-	}
-	return nil
-}
-
-// full reports whether a store met its bound.
-func (q *replayRequest) full() bool {
-	return slices.ContainsFunc(q.stores, func(s *boundStore) bool { return s.full })
-}
-
-// free returns the memory of the stores to the system.
-func (q *replayRequest) free() {
-	for _, s := range q.stores {
-		s.Close()
-	}
-}
-
 // errMostEvents ends a replay at the bound of its events.
 var errMostEvents = errors.New("the replay has decided as many events as it may")
 
@@ -340,7 +271,6 @@ func (a *API) runReplay(r *request, q *replayRequest, out *eventWriter) {
 		}
 	}
 	report, err := replay.Run(ctx, q.options, q.input)
-	defer q.free()
 	if r.Context().Err() != nil || out.err != nil {
 		return
 	}
@@ -349,7 +279,7 @@ func (a *API) runReplay(r *request, q *replayRequest, out *eventWriter) {
 	case err == nil:
 	case errors.Is(context.Cause(ctx), errMostEvents):
 		body.Stopped = "events"
-	case q.full():
+	case errors.Is(err, replay.ErrMostKeys):
 		body.Stopped = "keys"
 	case errors.Is(err, errTooLong):
 		body.Stopped = "bytes"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -75,13 +74,9 @@ type CallerChange struct {
 	Changed  int64  `json:"changed"`
 }
 
-func newComparison(o *Options, h hasher, clock func() time.Time, event *timedFields) *comparison {
+func newComparison(o *Options, h hasher, event *timedFields, store stint.Store) *comparison {
 	c := &comparison{set: o.Against, event: event, hasher: h, byID: map[string]int{}, newlyDenied: newRanking[identityText](), newlyAllowed: newRanking[identityText]()}
-	newStore := o.AgainstStore
-	if newStore == nil {
-		newStore = memoryStore
-	}
-	c.store.Store = newStore(clock)
+	c.store.Store = store
 	c.counts.With = o.AgainstName
 	for _, set := range []*rule.Set{o.Rules, o.Against} {
 		for _, r := range set.Rules() {

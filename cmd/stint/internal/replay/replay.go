@@ -50,9 +50,12 @@ type Options struct {
 	Retries Retries
 
 	// Store returns the store that decides. now is the clock of the
-	// traffic. Nil means a memory store that evicts nothing. An error of the store ends the
-	// replay.
+	// traffic. Nil means a memory store that evicts nothing.
 	Store func(now func() time.Time) stint.Store
+
+	// MostKeys bounds the keys that each rule set, or the limit, counts in memory. Beyond it the
+	// replay ends with [ErrMostKeys]. 0 sets no bound.
+	MostKeys int
 
 	// Decisions receives one JSON line for each decided event, in the order of the
 	// decisions, in large writes. Nil writes none.
@@ -63,8 +66,6 @@ type Options struct {
 	// Retries must be the zero value.
 	Against     *rule.Set
 	AgainstName string
-	// AgainstStore returns the store of Against, as Store does that of Rules.
-	AgainstStore func(now func() time.Time) stint.Store
 
 	// Alone also counts what each rule denies when it is the only one, if there are several
 	// rules or a rule has several limits. It takes counters of its own for each key, in
@@ -111,6 +112,7 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 	if err != nil {
 		return Report{}, err
 	}
+	defer r.closeBounded()
 	if err = errors.Join(r.decideAll(ctx), r.finish()); err == nil {
 		err = r.flush()
 	}
@@ -181,6 +183,8 @@ type replay struct {
 	counts    Report
 
 	comparison *comparison // nil: none
+
+	bounded []*boundStore // the memory stores, if their keys are bounded
 }
 
 func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
@@ -190,7 +194,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	clock := func() time.Time { return time.UnixMicro(r.now) }
 	newStore := o.Store
 	if newStore == nil {
-		newStore = memoryStore
+		newStore = r.newMemory
 	}
 	store := newStore(clock)
 	if store == nil {
@@ -200,7 +204,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		d := newRulesDecider(ctx, store, o, h)
 		r.decider = d
 		if o.Against != nil {
-			r.comparison = newComparison(o, h, clock, &d.event)
+			r.comparison = newComparison(o, h, &d.event, r.newMemory(clock))
 		}
 	} else {
 		r.decider = newLimitDecider(store, o, r.callers)

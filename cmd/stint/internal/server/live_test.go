@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,8 @@ func liveSeconds(t *testing.T, s *running) (next func() live.Second, rest func()
 }
 
 func TestTheLiveViewShowsWhatIsDecided(t *testing.T) {
-	s := run(t, Config{Rules: rulesFile(t, `
+	// The bound on the time of a request must not end the stream.
+	s := run(t, Config{BodyTimeout: 300 * time.Millisecond, Rules: rulesFile(t, `
 rules:
   - {id: few, match: {path: /few}, by: [api_key], limit: 1, window: 60}
   - {id: looks, match: {path: /few}, by: [api_key], limit: 1, window: 60, mode: shadow}
@@ -79,6 +81,9 @@ rules:
 	if rules["few"] != (live.Counts{Allowed: 1, Denied: 2}) || rules["(take)"] != (live.Counts{Allowed: 1}) || rules["looks"].Allowed != 1 {
 		t.Errorf("%v", rules)
 	}
+	for range 2 {
+		next()
+	}
 	if body := s.get("admin", "/nodes").body; !strings.Contains(body, `"traffic":{"time_ms":`) {
 		t.Error(body)
 	}
@@ -89,6 +94,20 @@ rules:
 	}
 	if err := s.end(); err != nil || strings.Contains(s.logs.String(), "requests cut off") {
 		t.Errorf("an open view delays the drain by %v: %v\n%s", time.Since(stopped), err, s.logs)
+	}
+}
+
+func TestARunningServerReplays(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "decisions.jsonl")
+	writeFile(t, log, `{"t_us":1700000040000000,"api_key":"k","path":"/few"}`+"\n"+`{"t_us":1700000040000001,"api_key":"k","path":"/few"}`+"\n")
+	s := run(t, Config{DecisionLogFile: log, Rules: rulesFile(t, "rules:\n  - {id: few, match: {path: /few}, by: [api_key], limit: 1, window: 60}\n")})
+	const form = "--x\r\nContent-Disposition: form-data; name=\"source\"\r\n\r\ndecision_log\r\n--x--\r\n"
+	got := s.do(http.MethodPost, "admin", "/v1/replay", form, []string{"Content-Type", "multipart/form-data; boundary=x"})
+	if got.status != http.StatusOK || !strings.Contains(got.body, "event: report\ndata: {\"complete\":true,\"report\":{\"events\":2,\"keys\":1,\"allowed\":1,\"denied\":1,") {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+	if got := s.post("http", "/v1/check", `{"attributes":{"api_key":"k","path":"/few"}}`).decoded(t); got["allowed"] != true {
+		t.Errorf("the replay has touched a live key: %v", got)
 	}
 }
 
