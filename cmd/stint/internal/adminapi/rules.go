@@ -137,7 +137,7 @@ func (a *API) putSet(r *request) (any, error) {
 }
 
 // validate answers POST /rules/validate with the mistakes of a set or with its
-// effects.
+// effects. With ?rule=orders the body is that rule in place of the one in force.
 func (a *API) validate(r *request) (any, error) {
 	data, err := r.rules()
 	if err != nil {
@@ -152,8 +152,7 @@ func (a *API) validate(r *request) (any, error) {
 		return nil, err
 	}
 	_, now := a.Rules.Current()
-	files := filesOf(data, now.Files)
-	set, err := rule.Parse(files...)
+	files, set, err := proposed(r, data, now.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +163,16 @@ func (a *API) validate(r *request) (any, error) {
 	d := a.compareRead(now, ruleset.Version{Number: now.Number, Files: files}, contentsOf(now.Files), contentsOf(files), set)
 	result, err := a.replay(r, set, others)
 	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: warnings, Diff: d, Impact: result}, err
+}
+
+// proposed returns the set that a request would validate.
+func proposed(r *request, data []byte, base []rule.File) ([]rule.File, *rule.Set, error) {
+	if id := r.URL.Query().Get("rule"); id != "" {
+		return ruleedit.Apply(base, ruleedit.PutRule(id, data))
+	}
+	files := filesOf(data, base)
+	set, err := rule.Parse(files...)
+	return files, set, err
 }
 
 type validBody struct {

@@ -149,3 +149,19 @@ func TestNodesSayWhatTheyRun(t *testing.T) {
 		t.Error(got.body)
 	}
 }
+
+func TestOneRuleIsValidated(t *testing.T) {
+	f := newFixture(t, "rules:\n- {id: orders, limit: 9/s}\n")
+	if got := f.want(200, "POST", "/rules/validate?rule=orders", "limit: 5/s\n").body; !strings.Contains(got, `"was":"9/s","is":"5/s"`) {
+		t.Error(got)
+	}
+	if got := f.want(200, "POST", "/rules/validate?rule=new", "limit: 5/s\n").body; !strings.Contains(got, `"added":["new"]`) {
+		t.Error(got)
+	}
+	if got := f.want(400, "POST", "/rules/validate?rule=orders", "by: [ip]\nlimit: much\n").body; !strings.Contains(got, `"file":"body","line":2`) {
+		t.Error(got)
+	}
+	if got := f.want(200, "GET", "/audit", "").body; strings.Count(got, `"what"`) != 1 {
+		t.Errorf("a validation is in the audit log: %s", got)
+	}
+}
