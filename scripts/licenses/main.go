@@ -42,7 +42,11 @@ func run(file string, only bool) error {
 	if err != nil {
 		return err
 	}
-	text, err := textOf(append(modules, embedded...))
+	packages, err := bundled()
+	if err != nil {
+		return err
+	}
+	text, err := textOf(slices.Concat(modules, embedded, packages))
 	if err != nil {
 		return err
 	}
@@ -64,6 +68,15 @@ type module struct {
 
 // embedded are the folders of this repository with files of others that the program embeds.
 var embedded = []module{{Path: "uPlot", Dir: filepath.FromSlash("cmd/stint/internal/replayhtml/uplot")}}
+
+// bundled returns the npm packages in the admin pages. `make ui` writes their licenses.
+func bundled() (list []module, err error) {
+	folders, err := filepath.Glob(filepath.FromSlash("cmd/stint/internal/adminui/licenses/*"))
+	for _, folder := range folders {
+		list = append(list, module{Path: strings.ReplaceAll(filepath.Base(folder), "+", "/"), Dir: folder})
+	}
+	return list, err
+}
 
 // linked returns the modules of the packages that the program is built from, on any system.
 func linked() ([]module, error) {

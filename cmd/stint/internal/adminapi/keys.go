@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -257,12 +258,14 @@ func (k *keyRequest) check() error {
 	return nil
 }
 
-// name returns the key, or a text for the attributes.
+// name returns the key, or a text for the attributes. A single attribute is a key of its own,
+// as in the denials of rules that count by it.
 func (k *keyRequest) name() string {
-	if k.key != "" {
-		return k.key
+	apiKey, ip := k.attributes["api_key"], k.attributes["ip"]
+	if apiKey != "" && ip != "" {
+		return stint.JoinKey(apiKey, ip)
 	}
-	return stint.JoinKey(k.attributes["api_key"], k.attributes["ip"])
+	return cmp.Or(k.key, apiKey, ip)
 }
 
 // everyRule stands for every rule that counts a caller.

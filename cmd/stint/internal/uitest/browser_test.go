@@ -1,0 +1,203 @@
+//go:build linux
+
+package uitest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience bounds each wait for a page. It is long, because the machine may be busy with
+// other tests.
+const patience = 20 * time.Second
+
+// tab is a page of the browser.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+
+	mu     sync.Mutex
+	faults []string // guarded by mu: exceptions, and what the policy of the page forbids
+}
+
+// look is how a tab shows pages.
+type look struct {
+	width, height int64
+	dark          bool
+}
+
+var desk = look{width: 1280, height: 900}
+
+// newTab starts a browser with a tab on the pages at an address. The test fails if a page raises an
+// exception or breaks the Content-Security-Policy.
+func newTab(t *testing.T, base string, l look) *tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("lang", "en"), chromedp.Env("TZ=Europe/Berlin"))
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx, base: base}
+	if err := chromedp.Run(ctx); err != nil { // without the bound of b.run, which would end the browser
+		t.Fatal(err)
+	}
+	chromedp.ListenTarget(ctx, b.listen)
+	t.Cleanup(b.faultless)
+	b.run(log.Enable(), b.looks(l), chromedp.Navigate(base))
+	return b
+}
+
+func (b *tab) looks(l look) chromedp.Action {
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	return chromedp.Tasks{
+		chromedp.EmulateViewport(l.width, l.height),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+	}
+}
+
+func (b *tab) listen(event any) {
+	fault := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		fault = e.ExceptionDetails.Error()
+	case *log.EventEntryAdded:
+		if e.Entry.Source == log.SourceSecurity || strings.Contains(e.Entry.Text, "Content Security Policy") {
+			fault = e.Entry.Text
+		}
+	}
+	if fault != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fault)
+	}
+}
+
+func (b *tab) faultless() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, fault := range b.faults {
+		b.t.Errorf("the page: %s", fault)
+	}
+}
+
+func (b *tab) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval returns the value of an expression.
+func (b *tab) eval(expression string) (value any) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(expression, &value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return value
+}
+
+// await waits until an expression is true.
+func (b *tab) await(expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		ok, err := b.isTrue(expression)
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("never true: %s (%v)\nThe page at %v:\n%v", expression, err, b.eval("location.href"), b.eval("document.body.innerText"))
+		}
+	}
+}
+
+func (b *tab) isTrue(expression string) (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
+	defer cancel()
+	err = chromedp.Run(ctx, chromedp.Evaluate("!!("+expression+")", &ok))
+	return ok, err
+}
+
+// sees waits until the page shows a text.
+func (b *tab) sees(text string) {
+	b.t.Helper()
+	b.await("document.body.innerText.includes(" + quote(text) + ")")
+}
+
+// lacks fails if the page shows a text.
+func (b *tab) lacks(text string) {
+	b.t.Helper()
+	if b.eval("document.body.innerText.includes("+quote(text)+")") == true {
+		b.t.Errorf("the page shows %q", text)
+	}
+}
+
+// goTo opens a page by the part of its address after #.
+func (b *tab) goTo(hash string) {
+	b.t.Helper()
+	b.eval("void (location.hash = " + quote(hash) + ")")
+}
+
+// control is an expression for the button, link or field with a name.
+func control(name string) string {
+	return "[...document.querySelectorAll('button, a, input, select, textarea, summary')].find(e => e.checkVisibility() && " +
+		"[e.getAttribute('aria-label'), e.innerText, e.labels?.[0]?.innerText, e.labels?.[0]?.querySelector('.label')?.innerText].some(n => n?.trim() === " + quote(name) + "))"
+}
+
+// click clicks a button or a link. It does so by a script, because a page that is loaded anew
+// may move the control under the mouse.
+func (b *tab) click(name string) {
+	b.t.Helper()
+	b.await("!" + control(name) + "?.disabled && " + control(name))
+	b.eval("(() => { const e = " + control(name) + "; e.focus(); e.click() })()")
+}
+
+// fill types a text into a field, in place of its text.
+func (b *tab) fill(name, text string) {
+	b.t.Helper()
+	b.await(control(name))
+	b.eval("(() => { const e = " + control(name) + "; e.focus(); e.select?.() })()")
+	b.run(input.InsertText(text))
+}
+
+// editor is an expression for the element of the editor that has the text.
+const editor = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')"
+
+// write pastes a text into the editor, in place of its text.
+func (b *tab) write(text string) {
+	b.t.Helper()
+	b.await(editor)
+	b.eval(editor + ".focus()")
+	b.run(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)))
+	b.eval("(() => { const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', " + quote(text) + "); " +
+		editor + ".dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true})) })()")
+}
+
+func (b *tab) signIn(token string) {
+	b.t.Helper()
+	b.fill("Admin token", token)
+	b.run(chromedp.KeyEvent("\r"))
+	b.await("!document.querySelector('dialog')")
+}
+
+func quote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(fmt.Sprintf("%q: %v", text, err))
+	}
+	return string(quoted)
+}

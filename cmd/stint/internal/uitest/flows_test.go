@@ -1,0 +1,222 @@
+//go:build linux
+
+package uitest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+func (w *world) pages() string { return "http://" + w.admin + "/ui/" }
+
+const orders = "match: {path_prefix: /v1/orders}\nby: [api_key]\n"
+
+// An operator edits a rule: mistakes are shown at their lines, the effects come before the
+// publication, and the history has the reason.
+func TestOperatorEditsARule(t *testing.T) {
+	w := newWorld(t)
+	busy(w)
+	b := newTab(t, w.pages(), desk)
+	b.signIn(operator)
+	b.click("Rules")
+	b.click("orders")
+	b.sees("30 a minute for each API key")
+	b.click("Edit…")
+	b.write(orders + "limit: much\n")
+	b.sees("line 3")
+	b.await("document.querySelector('.editor').shadowRoot.querySelector('.cm-lint-marker-error')")
+	b.write(orders + "limit: 2/m\n")
+	b.sees("No mistakes.")
+	b.click("Review the change…")
+	b.sees("allowed before, denied now")
+	b.sees("30/m")
+	b.fill("Reason", "weniger für alle <script>alert(1)</script>")
+	b.click("Publish the rule")
+	b.sees("2 a minute for each API key")
+	if got := w.do(http.MethodGet, "/rules/history?n=1", ""); !strings.Contains(got, `"author":"olga","comment":"weniger für alle <script>alert(1)</script>"`) {
+		t.Error(got)
+	}
+	b.goTo("#/versions")
+	b.sees("<script>alert(1)</script>")
+}
+
+// Two operators edit one rule at the same time: the second gets the change of the first
+// beside its own, merged.
+func TestTwoOperatorsEditAtOnce(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
+	b.signIn(operator)
+	b.write("id: orders\n" + orders + "limit: 20/m\nheaders: ietf\n")
+	b.sees("No mistakes.")
+	w.do(http.MethodPut, "/rules/orders", "id: orders\nmatch: {path_prefix: /v2/orders}\nby: [api_key]\nlimit: 20/m\n")
+	b.click("Review the change…")
+	b.sees("Somebody else has published a change meanwhile")
+	b.sees("Their change")
+	b.sees("They do not touch the same lines.")
+	b.await(editor + ".innerText.includes('/v2/orders')")
+	b.await(editor + ".innerText.includes('headers: ietf')")
+	b.sees("No mistakes.")
+	b.click("Review the change…")
+	b.fill("Reason", "both")
+	b.click("Publish the rule")
+	b.await("location.hash === '#/rules/orders'")
+	got := w.do(http.MethodGet, "/rules/orders", "")
+	if !strings.Contains(got, "/v2/orders") || !strings.Contains(got, "ietf") {
+		t.Error(got)
+	}
+}
+
+// A draft survives a reload and an expired token.
+func TestDraftIsKept(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
+	b.signIn(operator)
+	b.write(orders + "limit: 3/m\n")
+	b.sees("No mistakes.")
+	b.run(chromedp.Reload())
+	b.signIn(operator)
+	b.sees("This is your draft of")
+	b.await(editor + ".innerText.includes('3/m')")
+
+	w.writeTokens(viewer, "another-token-of-olga", admin)
+	b.await("!document.querySelector('dialog')")
+	for range 100 { // the server reads the file again when it changes
+		b.click("Review the change…")
+		if ok, _ := b.isTrue("document.querySelector('dialog')"); ok {
+			break
+		}
+		b.await("document.querySelector('dialog') || " + control("Back"))
+		if ok, _ := b.isTrue("document.querySelector('dialog')"); ok {
+			break
+		}
+		b.click("Back")
+	}
+	b.sees("Sign in again")
+	b.signIn("another-token-of-olga")
+	b.fill("Reason", "after the token")
+	b.click("Publish the rule")
+	b.sees("3 a minute for each API key")
+}
+
+// A viewer sees no control that writes.
+func TestViewerSeesNoControlThatWrites(t *testing.T) {
+	w := newWorld(t)
+	busy(w)
+	b := newTab(t, w.pages(), desk)
+	b.signIn(viewer)
+	for _, page := range []struct{ hash, shows string }{{"#/rules", "orders"}, {"#/rules/orders", "30 a minute"}, {"#/versions", "version"}, {"#/versions/1", "the rules of the shop"}} {
+		b.goTo(page.hash)
+		b.sees(page.shows)
+		for _, control := range []string{"Edit", "Delete", "New rule", "Roll back", "Publish"} {
+			b.lacks(control)
+		}
+	}
+	b.goTo("#/key")
+	b.fill("API key", "sk_live_0")
+	b.click("Look up")
+	b.sees("Last denials")
+	b.lacks("Ban")
+}
+
+// An operator looks a key up, bans it and unbans it. The address never has the key.
+func TestOperatorBansAKey(t *testing.T) {
+	w := newWorld(t)
+	busy(w)
+	b := newTab(t, w.pages()+"#/key", desk)
+	b.signIn(operator)
+	b.fill("API key", "sk_live_0")
+	b.click("Look up")
+	b.sees("denied: nothing left")
+	b.sees("costs 1, had 0 of 30 left")
+	b.click("Ban…")
+	b.fill("Reason", "tries passwords")
+	b.click("Ban")
+	b.sees("The key is banned for 1h.")
+	b.sees("denied by a list")
+	b.click("Unban…")
+	b.fill("Reason", "a mistake")
+	b.click("Unban")
+	b.sees("The key is not banned any more.")
+	b.click("Reset…")
+	b.fill("Reason", "a fresh start")
+	b.click("Reset")
+	b.sees("30 of 30")
+	b.click("Temporary limit…")
+	b.fill("Limit", "500/m")
+	b.fill("Reason", "a migration")
+	b.click("Set the limit")
+	b.sees("500 of 500")
+	b.sees("a mistake") // in the history of the key
+	if address, _ := b.eval("location.href").(string); strings.Contains(address, "sk_live") {
+		t.Error(address)
+	}
+	b.goTo("#/audit")
+	b.sees("tries passwords")
+	b.lacks("sk_live_0")
+}
+
+// The live view shows what the node counts, says when the server is gone, and goes on when it
+// is there again.
+func TestLiveViewSurvivesARestart(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages(), desk)
+	b.signIn(viewer)
+	b.await("document.querySelector('canvas')")
+	busy(w)
+	b.sees("orders")
+	w.server.Kill()
+	b.sees("The live view is interrupted:")
+	w.start()
+	b.await("!document.body.innerText.includes('The live view is interrupted:')")
+	b.lacks("Sign in again")
+}
+
+// An admin rolls back below a prefix of a proxy, with the keyboard alone.
+func TestRollBackWithTheKeyboardBelowAPrefix(t *testing.T) {
+	w := newWorld(t)
+	busy(w)
+	target, err := url.Parse("http://" + w.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/prefix", httputil.NewSingleHostReverseProxy(target)))
+	t.Cleanup(proxy.Close)
+	b := newTab(t, proxy.URL+"/prefix/ui/", desk)
+	b.await("document.activeElement === " + control("Admin token"))
+	b.run(input.InsertText(admin), chromedp.KeyEvent("\r"))
+	b.sees("This node")
+	b.tabTo("Versions")
+	b.run(chromedp.KeyEvent("\r"))
+	b.sees("in force")
+	b.tabTo("Roll back to version 1")
+	b.run(chromedp.KeyEvent("\r"))
+	b.sees("allowed before, denied now")
+	b.tabTo("Reason")
+	b.run(input.InsertText("the keyboard is enough"))
+	b.tabTo("Publish although too much would be denied")
+	b.run(chromedp.KeyEvent(" "))
+	b.tabTo("Roll back to version 1")
+	b.run(chromedp.KeyEvent("\r"))
+	b.sees("the keyboard is enough")
+	b.sees("Version 3")
+}
+
+// tabTo presses the tabulator until the control with a name has the focus.
+func (b *tab) tabTo(name string) {
+	b.t.Helper()
+	b.await(control(name))
+	for range 80 {
+		b.run(chromedp.KeyEvent("\t"))
+		if ok, _ := b.isTrue("document.activeElement === " + control(name)); ok {
+			return
+		}
+	}
+	b.t.Fatalf("the tabulator does not reach %q", name)
+}

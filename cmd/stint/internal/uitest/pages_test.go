@@ -1,0 +1,98 @@
+//go:build linux
+
+package uitest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// pages are the pages in the order of the navigation, with a text that each shows.
+var pages = []struct{ name, hash, shows string }{
+	{"now", "#/now", "orders"},
+	{"now-all", "#/now?nodes=all", "node"},
+	{"rules", "#/rules", "orders"},
+	{"rule", "#/rules/orders", "path_prefix"},
+	{"editor", "#/rules/orders/edit", "Review the change"},
+	{"versions", "#/versions?from=1&to=2", "+"},
+	{"rollback", "#/versions/1/rollback", "Reason"},
+	{"key", "#/key", "Look up"},
+	{"top", "#/top", "sk_"},
+	{"nodes", "#/nodes", "in force"},
+	{"audit", "#/audit?who=ada", "put rule orders"},
+}
+
+// Each page has no violation of WCAG 2.2 AA in both themes, on a desk and on a phone.
+func TestPagesAreAccessible(t *testing.T) {
+	w := newWorld(t)
+	busy(w)
+	for _, l := range []struct {
+		name string
+		look
+	}{{"light", desk}, {"dark", look{1280, 900, true}}, {"phone", look{390, 844, false}}} {
+		b := newTab(t, "http://"+w.admin+"/ui/", l.look)
+		b.audit(l.name + " sign-in")
+		b.signIn(admin)
+		for _, page := range pages {
+			b.goTo(page.hash)
+			b.sees(page.shows)
+			b.audit(l.name + " " + page.name)
+			b.screenshot(page.name + "-" + l.name)
+		}
+		if l.width < 500 && b.eval("document.documentElement.scrollWidth > innerWidth") == true {
+			t.Errorf("a page is wider than the window")
+		}
+	}
+}
+
+// busy gives the server something to show.
+func busy(w *world) {
+	w.t.Helper()
+	w.do("PUT", "/rules/orders", "{match: {path_prefix: /v1/orders}, by: [api_key], limit: 30/m}")
+	for n := range 300 {
+		w.check("sk_live_"+strconv.Itoa(n%9/2), "/v1/orders/17")
+	}
+}
+
+// axe is the source of axe-core.
+func axe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../ui/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Skip("axe-core is not installed (run scripts/install-test-servers)")
+	}
+	return string(text)
+}
+
+// audit has axe-core check the page.
+func (b *tab) audit(what string) {
+	b.t.Helper()
+	b.await("!document.querySelector('.loading')")
+	if b.eval("typeof axe") != "object" {
+		b.eval(axe(b.t) + "; 1")
+	}
+	found := b.eval(`axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)).join('\n'))`)
+	if found != "" {
+		b.t.Errorf("%s: %v", what, found)
+	}
+}
+
+// screenshot writes a picture of the page into the folder of the environment variable
+// STINT_SCREENSHOTS, if that is set.
+func (b *tab) screenshot(name string) {
+	b.t.Helper()
+	folder := os.Getenv("STINT_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	var picture []byte
+	b.run(chromedp.CaptureScreenshot(&picture))
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,101 @@
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { call } from './api'
+import { Failure, Loading } from './parts/basic'
+import { forgetDrafts, drafts } from './draft'
+import { useLoad } from './load'
+import { Audit } from './pages/audit'
+import { Key } from './pages/key'
+import { Now } from './pages/now'
+import { Nodes } from './pages/nodes'
+import { RulesPages } from './pages/rules'
+import { SignIn } from './pages/signin'
+import { Top } from './pages/top'
+import { Versions } from './pages/versions'
+import { href, useRoute, type Route } from './router'
+import { identity, question, signOut } from './session'
+import { useStore } from './store'
+import { ThemeSwitch } from './theme'
+
+const pages: [string, string, ComponentType<{ route: Route }>][] = [
+  ['now', 'Now', Now],
+  ['rules', 'Rules', RulesPages],
+  ['versions', 'Versions', Versions],
+  ['key', 'Key', Key],
+  ['top', 'Top', Top],
+  ['nodes', 'Nodes', Nodes],
+  ['audit', 'Audit', Audit],
+]
+
+export function App() {
+  const asked = useStore(question)
+  const who = useStore(identity)
+  return (
+    <>
+      <Frame hidden={asked !== null && who === null} />
+      {asked && <SignIn question={asked} />}
+    </>
+  )
+}
+
+function Frame({ hidden }: { hidden: boolean }) {
+  const route = useRoute()
+  const who = useLoad(async (signal) => {
+    const { data } = await call('get', '/v1/whoami', { signal })
+    return { name: data.name, role: data.role, open: !data.token, features: data.features }
+  }, [])
+  useEffect(() => {
+    if (who.data) identity.set(who.data)
+  }, [who.data])
+  const current = route.path[0] ?? pages[0]![0]
+  const Current = pages.find(([name]) => name === current)?.[2]
+  if (hidden) return null
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <Navigation current={current} />
+      <main id="main" tabIndex={-1}>
+        {who.error && <Failure what="The server was not reached" error={who.error} retry={who.reload} />}
+        {!who.data && !who.error && <Loading />}
+        {who.data && (Current ? <Current route={route} /> : <p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p>)}
+      </main>
+    </>
+  )
+}
+
+// skip keeps the address: it is that of the page.
+function skip(e: Event): void {
+  e.preventDefault()
+  document.getElementById('main')?.focus()
+}
+
+function Navigation({ current }: { current: string }) {
+  const who = useStore(identity)
+  return (
+    <header class="side">
+      <a class="brand" href={href([pages[0]![0]])}>Stint</a>
+      <nav aria-label="Pages">
+        {pages.map(([name, title]) => <a key={name} href={href([name])} aria-current={name === current ? 'page' : undefined}>{title}</a>)}
+      </nav>
+      <div class="who">
+        {who && <span title={who.open ? 'This server has no tokens.' : `Role ${who.role}`}><span class="name">{who.name}</span> <span class="quiet">{who.role}</span></span>}
+        <ThemeSwitch />
+        {who && !who.open && <SignOut />}
+      </div>
+    </header>
+  )
+}
+
+function SignOut() {
+  const [asking, ask] = useState(false)
+  const leave = () => {
+    forgetDrafts()
+    signOut()
+  }
+  if (!asking) return <button type="button" class="quiet" onClick={() => (drafts().length > 0 ? ask(true) : leave())}>Sign out</button>
+  return (
+    <span role="group" aria-label="Sign out">
+      Unpublished drafts are deleted. <button type="button" class="danger" onClick={leave}>Sign out</button> <button type="button" onClick={() => ask(false)}>Stay</button>
+    </span>
+  )
+}

@@ -1,0 +1,100 @@
+// The editor of rules. It is a chunk of its own, loaded when a page shows it.
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
+import { yaml } from '@codemirror/lang-yaml'
+import { HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language'
+import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint'
+import { unifiedMergeView } from '@codemirror/merge'
+import { EditorState } from '@codemirror/state'
+import { EditorView, drawSelection, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from '@codemirror/view'
+import { tags } from '@lezer/highlight'
+import type { Problem } from '../api'
+
+export interface Settings {
+  label: string
+  text: string
+  // other is a text whose differences are marked, each with a button that takes its lines.
+  other?: string
+  readOnly?: boolean
+  changed: (text: string) => void
+}
+
+export interface Editor {
+  problems: (list: Problem[]) => void
+  text: () => string
+  line: (number: number) => void
+  destroy: () => void
+}
+
+const colours = HighlightStyle.define([
+  { tag: [tags.definition(tags.propertyName), tags.propertyName], color: 'var(--code-name)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--code-text)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--code-number)' },
+  { tag: tags.comment, color: 'var(--quiet)', fontStyle: 'italic' },
+])
+
+// The colours are those of the page, which the shadow root inherits.
+const theme = EditorView.theme({
+  '&': { backgroundColor: 'var(--surface)', color: 'var(--text)', fontSize: '13px', border: '1px solid var(--line)', borderRadius: '4px' },
+  '&.cm-focused': { outline: '2px solid var(--focus)', outlineOffset: '1px' },
+  '.cm-content': { fontFamily: 'var(--mono)', caretColor: 'var(--text)', minHeight: '12em' },
+  '.cm-scroller': { maxHeight: '65vh', overflow: 'auto' },
+  '.cm-gutters': { backgroundColor: 'var(--sunken)', color: 'var(--quiet)', border: 'none' },
+  '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'var(--hover)' },
+  '.cm-cursor': { borderLeftColor: 'var(--text)' },
+  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': { background: 'var(--selection) !important' },
+  '.cm-changedLine': { backgroundColor: 'var(--added) !important' },
+  '.cm-changedText': { background: 'none !important', borderBottom: '2px solid var(--good)' },
+  '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', color: 'var(--text)' },
+  '.cm-deletedChunk .cm-deletedText': { background: 'none !important', borderBottom: '2px solid var(--bad)' },
+  '.cm-tooltip': { backgroundColor: 'var(--surface)', color: 'var(--text)', border: '1px solid var(--line)' },
+  '.cm-diagnostic': { borderLeftColor: 'var(--bad)' },
+  '.cm-panels': { backgroundColor: 'var(--sunken)', color: 'var(--text)' },
+})
+
+// open puts an editor into a shadow root of the element, so that its styles are adopted
+// sheets: the policy of the page permits no style elements.
+export function open(host: HTMLElement, settings: Settings): Editor {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open', delegatesFocus: true })
+  const view = new EditorView({
+    parent: root,
+    root,
+    state: EditorState.create({
+      doc: settings.text,
+      extensions: [
+        lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), highlightActiveLineGutter(),
+        indentOnInput(), indentUnit.of('  '), yaml(), syntaxHighlighting(colours), theme,
+        keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+        EditorView.contentAttributes.of({ 'aria-label': settings.label, tabindex: '0' }),
+        EditorState.readOnly.of(settings.readOnly ?? false),
+        EditorView.updateListener.of((update) => { if (update.docChanged) settings.changed(update.state.doc.toString()) }),
+        settings.other === undefined ? [] : unifiedMergeView({ original: settings.other, mergeControls: mergeButton, gutter: true }),
+      ],
+    }),
+  })
+  return {
+    problems: (list) => view.dispatch(setDiagnostics(view.state, list.map((p) => at(view.state, p)))),
+    text: () => view.state.doc.toString(),
+    line: (number) => {
+      const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines))
+      view.dispatch({ selection: { anchor: line.from }, effects: EditorView.scrollIntoView(line.from, { y: 'center' }) })
+      view.focus()
+    },
+    destroy: () => view.destroy(),
+  }
+}
+
+function mergeButton(type: 'reject' | 'accept', action: (e: MouseEvent) => void): HTMLElement {
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.name = type
+  button.textContent = type === 'accept' ? 'Keep yours' : 'Take theirs'
+  button.addEventListener('mousedown', (e) => { if (e.button === 0) action(e) })
+  button.addEventListener('click', (e) => { if (e.detail === 0) action(e) }) // by the keyboard
+  return button
+}
+
+function at(state: EditorState, problem: Problem): Diagnostic {
+  const line = state.doc.line(Math.min(Math.max(problem.line ?? 1, 1), state.doc.lines))
+  const from = Math.min(line.from + Math.max((problem.column ?? 1) - 1, 0), line.to)
+  return { from, to: Math.max(line.to, from), severity: 'error', message: problem.what + (problem.mend ? ` (${problem.mend})` : '') }
+}

@@ -1,0 +1,62 @@
+// Numbers, times and durations as people read them.
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
+
+export function count(n: number): string {
+  return whole.format(n)
+}
+
+export function many(n: number, one: string, several = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : several}`
+}
+
+export function rate(perSecond: number): string {
+  return `${perSecond >= 100 ? whole.format(perSecond) : tenths.format(perSecond)}/s`
+}
+
+export function share(part: number): string {
+  const percent = 100 * part
+  if (percent > 0 && percent < 0.1) return '< 0.1 %'
+  return `${tenths.format(percent)} %`
+}
+
+// duration is approximate: it has the two largest units.
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.ceil(ms)} ms`
+  const units: [string, number][] = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]]
+  let rest = ms < 10_000 ? Math.round(ms / 100) / 10 : Math.round(ms / 1000)
+  if (rest < 10) return `${rest} s`
+  const parts: string[] = []
+  for (const [name, size] of units) {
+    const n = Math.floor(rest / size)
+    if (n > 0) parts.push(`${n} ${name}`)
+    rest -= n * size
+    if (parts.length === 2 || (parts.length === 1 && n === 0)) break
+  }
+  return parts.join(' ')
+}
+
+export function bytes(n: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
+  let i = 0
+  for (; n >= 1024 && i < units.length - 1; i++) n /= 1024
+  return `${tenths.format(n)} ${units[i]}`
+}
+
+const local = new Intl.DateTimeFormat('en-GB', {
+  year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short',
+})
+
+export function localTime(when: Date): string {
+  const part = Object.fromEntries(local.formatToParts(when).map((p) => [p.type, p.value]))
+  return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second} ${part.timeZoneName}`
+}
+
+export function utcTime(when: Date): string {
+  return `${when.toISOString().replace('T', ' ').slice(0, 19)} UTC`
+}
+
+export function ago(when: Date, now = new Date()): string {
+  const ms = now.getTime() - when.getTime()
+  return ms < 1000 ? 'now' : `${duration(Math.floor(ms / 1000) * 1000)} ago`
+}

@@ -1,0 +1,151 @@
+// The live view of the server: one stream for all parts of the page that show it.
+import { useEffect } from 'preact/hooks'
+import { callStream, type Schemas } from './api'
+import { Store, useStore } from './store'
+
+export type Second = Schemas['LiveSecond']
+export type Node = Schemas['Node']
+export type Counts = Schemas['LiveCounts']
+
+export interface Live {
+  // status is lost while the stream is interrupted: the page then tries again.
+  status: 'opening' | 'live' | 'lost'
+  why: string
+  seconds: Second[] // the last 15 minutes, the oldest first
+  nodes: Node[]
+  nodesError: string
+}
+
+const most = 15 * 60
+const live = new Store<Live>({ status: 'opening', why: '', seconds: [], nodes: [], nodesError: '' })
+let users = 0
+let stream: AbortController | null = null
+
+// useLive opens the stream while a component uses it.
+export function useLive(): Live {
+  useEffect(() => {
+    users++
+    if (!stream) {
+      stream = new AbortController()
+      void follow(stream.signal)
+    }
+    return () => {
+      if (--users > 0) return
+      stream?.abort()
+      stream = null
+    }
+  }, [])
+  return useStore(live)
+}
+
+async function follow(signal: AbortSignal): Promise<void> {
+  let last = ''
+  live.set({ ...live.value, status: 'opening', seconds: [] })
+  for (let pause = 500; !signal.aborted; pause = Math.min(2 * pause, 10_000)) {
+    let why = 'the server ended it'
+    try {
+      const response = await callStream('get', '/v1/live', { accept: 'text/event-stream', lastEventID: last, signal })
+      for await (const batch of events(response.body!)) {
+        pause = 500
+        last = take(batch) || last
+      }
+    } catch (error) {
+      why = (error as Error).message
+    }
+    if (signal.aborted) return
+    live.set({ ...live.value, status: 'lost', why })
+    await new Promise((done) => setTimeout(done, pause))
+  }
+}
+
+interface Event {
+  id: string
+  name: string
+  data: string
+}
+
+// events yields the events of each part of a stream of server-sent events.
+async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event[]> {
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let rest = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    const blocks = (rest + decoder.decode(value, { stream: true })).split('\n\n')
+    rest = blocks.pop() ?? ''
+    if (blocks.length > 0) yield blocks.map(parse)
+  }
+}
+
+function parse(block: string): Event {
+  const event = { id: '', name: 'message', data: '' }
+  for (const line of block.split('\n')) {
+    const [, field, value] = /^(\w+): ?(.*)$/.exec(line) ?? []
+    if (field === 'id') event.id = value ?? ''
+    if (field === 'event') event.name = value ?? ''
+    if (field === 'data') event.data += value ?? ''
+  }
+  return event
+}
+
+// take adds events to the view, and returns the id of the last second.
+function take(batch: Event[]): string {
+  const next = { ...live.value, status: 'live' as const, why: '' }
+  const fresh: Second[] = []
+  let last = ''
+  for (const event of batch) {
+    if (event.name === 'second') {
+      fresh.push(JSON.parse(event.data) as Second)
+      last = event.id
+    }
+    if (event.name === 'nodes') {
+      const body = JSON.parse(event.data) as Schemas['LiveNodes']
+      next.nodes = body.nodes
+      next.nodesError = body.error ?? ''
+    }
+  }
+  if (fresh.length > 0) next.seconds = [...next.seconds, ...fresh].slice(-most)
+  live.set(next)
+  return last
+}
+
+// Rate is what a rule, or all of them, had a second.
+export interface Rate {
+  allowed: number
+  denied: number
+  shadow: number
+  degraded: number
+}
+
+const none: Rate = { allowed: 0, denied: 0, shadow: 0, degraded: 0 }
+
+export function countsOf(s: Second, rule: string): Rate {
+  if (rule === '') return { allowed: s.allowed, denied: s.denied, shadow: s.shadow, degraded: s.degraded }
+  const found = rule === others ? s.others : s.rules.find((r) => r.rule === rule)
+  return { ...none, ...(found ?? {}) }
+}
+
+// others is the sum of the rules that a second does not list.
+export const others = '(others)'
+
+// rates returns the mean rates of each rule over the last seconds.
+export function rates(seconds: Second[], last: number): Map<string, Rate> {
+  const found = new Map<string, Rate>()
+  const recent = seconds.slice(-last)
+  const length = recent.reduce((sum, s) => sum + s.length_ms, 0) / 1000 || 1
+  const add = (rule: string, counts: Counts) => {
+    const rate = found.get(rule) ?? { ...none }
+    for (const name of Object.keys(none) as (keyof Rate)[]) rate[name] += (counts[name] ?? 0) / length
+    found.set(rule, rate)
+  }
+  for (const s of recent) {
+    for (const r of s.rules) add(r.rule, r)
+    if (s.others) add(others, s.others)
+  }
+  return found
+}
+
+export function deniedShare(r: Rate): number {
+  return r.denied / (r.allowed + r.denied || 1)
+}

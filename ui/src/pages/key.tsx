@@ -1,0 +1,268 @@
+// One caller: what it has left, why it is denied, and what an operator can do about it. The
+// key exists only in the memory of the page: the address never has it.
+import { useState } from 'preact/hooks'
+import { call, type Schemas } from '../api'
+import { count, duration } from '../format'
+import { useLoad } from '../load'
+import { Await, Badge, Empty, Failure, Field, Page, Panel, Time } from '../parts/basic'
+import { Table } from '../parts/table'
+import { href, type Route } from '../router'
+import { Entries } from './audit'
+import { identity, may } from '../session'
+import { useStore } from '../store'
+
+type State = Schemas['State']
+type Denial = Schemas['Denial']
+type Why = Schemas['Why']
+
+interface Caller {
+  api_key: string
+  ip: string
+  path: string
+  method: string
+  rule: string
+}
+
+export function Key({ route }: { route: Route }) {
+  const [caller, setCaller] = useState<Caller>({ api_key: '', ip: '', path: '', method: '', rule: '*' })
+  const [asked, ask] = useState<Caller>()
+  const id = route.query.get('id') ?? ''
+  const rule = route.query.get('rule') ?? ''
+  const shown = route.query.get('shown') ?? ''
+  const set = (name: keyof Caller) => (e: Event) => setCaller({ ...caller, [name]: (e.currentTarget as HTMLInputElement).value })
+  const submit = (e: Event) => {
+    e.preventDefault()
+    ask({ ...caller })
+  }
+  return (
+    <Page title="Key" lead="Look up a caller as it would send its request. Nothing is charged. The address of this page never has the key.">
+      <form class="row" onSubmit={submit} autocomplete="off">
+        <Field label="API key"><input name="api_key" value={caller.api_key} spellcheck={false} autocomplete="off" onInput={set('api_key')} /></Field>
+        <Field label="IP address"><input name="ip" value={caller.ip} spellcheck={false} autocomplete="off" placeholder="192.0.2.1" onInput={set('ip')} /></Field>
+        <Field label="Path"><input name="path" value={caller.path} spellcheck={false} autocomplete="off" placeholder="/v1/orders" onInput={set('path')} /></Field>
+        <Field label="Method"><input name="method" value={caller.method} spellcheck={false} autocomplete="off" placeholder="GET" onInput={set('method')} /></Field>
+        <div class="actions"><button type="submit" class="primary" disabled={!caller.api_key && !caller.ip}>Look up</button></div>
+      </form>
+      {!asked && shown && <Listed rule={rule} id={id} shown={shown} />}
+      {!asked && !shown && <Empty>Give the API key, the IP address, or both.</Empty>}
+      {asked && <Found key={JSON.stringify(asked)} caller={asked} />}
+    </Page>
+  )
+}
+
+// Listed shows a key that a table has linked, of which this browser has only the beginning.
+function Listed({ rule, id, shown }: { rule: string; id: string; shown: string }) {
+  const admin = may('admin', useStore(identity))
+  const denials = useLoad(async (signal) => (await call('get', '/v1/denied', { query: admin && id ? { id, limit: 100 } : { rule, limit: 100 }, signal })).data.items, [rule, id, admin], 5)
+  return (
+    <Panel title={`Denials of ${shown}`} note={rule}>
+      <p class="quiet">Keys are shortened here. To see the allowance of this one or to change something, give the whole key above.</p>
+      <Await of={denials} what="The denials were not loaded">
+        {(list) => <Denials list={admin && id ? list : list.filter((d) => d.key === shown)} />}
+      </Await>
+    </Panel>
+  )
+}
+
+// bodyOf names the caller by one attribute alone, if it can: the hash of its key is then the
+// same as in the lists of denials.
+function bodyOf(caller: Caller): Schemas['Key'] {
+  const { api_key, ip } = attributesOf(caller)
+  return { rule: caller.rule, attributes: { ...(api_key ? { api_key } : {}), ...(ip ? { ip } : {}) } }
+}
+
+function attributesOf(caller: Caller): Record<string, string> {
+  return Object.fromEntries((['api_key', 'ip', 'path', 'method'] as const).filter((name) => caller[name]).map((name) => [name, caller[name]]))
+}
+
+function Found({ caller }: { caller: Caller }) {
+  const writes = may('operator', useStore(identity))
+  const why = useLoad(async (signal) => (await call('post', '/v1/why', { body: bodyOf(caller), signal })).data, [caller], 5)
+  const [said, say] = useState('')
+  const done = (text: string) => {
+    say(text)
+    why.reload()
+  }
+  return (
+    <Await of={why} what="The key was not looked up">
+      {(found) => (
+        <>
+          {said && <p class="box good" role="status">{said}</p>}
+          <Panel title="Limits" note={found.key}>
+            <Lists of={found} />
+            <Limits of={found} />
+          </Panel>
+          {writes && <Actions caller={caller} found={found} done={done} />}
+          <Panel title="Last denials" note="by this node">
+            <Denials list={found.denials} />
+          </Panel>
+          <Panel title="Rules that match" note="what each rule does with such a request">
+            <Explained caller={caller} />
+          </Panel>
+          {found.hash && <Panel title="What was done to it" note="on this node"><Entries filter={{ key_hash: found.hash }} /></Panel>}
+        </>
+      )}
+    </Await>
+  )
+}
+
+type ExplainedRule = Schemas['ExplainedRule']
+
+function Explained({ caller }: { caller: Caller }) {
+  const explained = useLoad(async (signal) => (await call('post', '/v1/explain', { body: { attributes: attributesOf(caller) }, signal })).data.rules.filter((r) => r.matches), [caller])
+  const columns = [
+    { title: 'Rule', value: (r: ExplainedRule) => r.rule, show: (r: ExplainedRule) => <a href={href(['rules', r.rule])}>{r.rule}</a> },
+    { title: 'Mode', value: (r: ExplainedRule) => r.mode },
+    { title: 'Does', value: doesOf },
+    { title: 'Limits', value: (r: ExplainedRule) => (r.limits ?? []).join(r.any ? ' or ' : ' and ') },
+    { title: 'From', value: sourceOf },
+  ]
+  return (
+    <Await of={explained} what="The rules were not explained">
+      {(rules) => <Table name="explained" caption="Rules that match" rows={rules} columns={columns} keyOf={(r) => r.rule} empty="No rule matches such a request, so it is allowed. Give the path, the method or other parts of the request that rules read." />}
+    </Await>
+  )
+}
+
+function doesOf(r: ExplainedRule): string {
+  if (r.denies) return 'denies all'
+  if (r.counts) return `counts by ${(r.by ?? []).join(', ') || 'nothing'}${r.cost !== undefined && r.cost !== 1 ? `, costs ${count(r.cost)}` : ''}`
+  if (r.missing?.length) return `does not count: the request has no ${r.missing.join(', ')}`
+  return `does not count${r.why ? `: ${r.why}` : ''}`
+}
+
+function sourceOf(r: ExplainedRule): string {
+  if (r.override) return r.temporary ? 'a temporary override' : 'an override'
+  return [r.source, r.tier && `tier ${r.tier}`].filter(Boolean).join(', ')
+}
+
+function Lists({ of }: { of: Why }) {
+  if (!of.lists?.length) return null
+  return (
+    <ul>
+      {of.lists.map((l, i) => (
+        <li key={i}>
+          <Badge kind={l.deny ? 'bad' : 'good'}>{l.deny ? 'denied' : 'allowed'} by a list</Badge> <code>{l.match}</code>
+          {l.rule && <> of rule {l.rule}</>}{l.until && <> until <Time at={l.until} /></>}{l.reason && `: ${l.reason}`}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Limits({ of }: { of: Why }) {
+  const columns = [
+    { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <a href={href(['rules', s.rule ?? ''])}>{s.rule}</a> },
+    { title: 'Limit', value: (s: State) => s.name, show: (s: State) => <code>{s.name}</code> },
+    { title: 'Left', value: (s: State) => s.remaining, show: (s: State) => <Left of={s} /> },
+    { title: 'Full again', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
+    { title: 'State', value: verdict, show: (s: State) => <Badge kind={verdict(s) === 'allowed' ? 'good' : 'bad'}>{verdict(s)}</Badge> },
+  ]
+  return <Table name="limits" caption="Limits of this caller" rows={of.limits} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty="No rule counts this caller." />
+}
+
+function Left({ of }: { of: State }) {
+  return <>{count(of.remaining)} <span class="quiet">of {count(of.limit)}</span> <meter min={0} max={of.limit || 1} low={of.limit / 5} value={of.remaining} aria-label={`${of.remaining} of ${of.limit} left`} /></>
+}
+
+function verdict(s: State): string {
+  if (s.listed) return s.listed === 'deny' ? 'on the deny list' : 'on the allow list'
+  if (s.remaining <= 0) return 'denied: nothing left'
+  return s.degraded ? 'store unavailable' : 'allowed'
+}
+
+export function Denials({ list }: { list: Denial[] }) {
+  const columns = [
+    { title: 'Time', value: (d: Denial) => d.time, show: (d: Denial) => <Time at={d.time} /> },
+    { title: 'Rule', value: (d: Denial) => d.rule || 'deny list', show: (d: Denial) => (d.rule ? <a href={href(['rules', d.rule])}>{d.rule}</a> : 'deny list') },
+    { title: 'Why', value: reasonOf },
+    { title: 'Path', value: (d: Denial) => d.path ?? '', show: (d: Denial) => <code>{d.path}</code> },
+    { title: 'Surface', value: (d: Denial) => d.surface },
+    { title: 'Key', value: (d: Denial) => d.key, show: (d: Denial) => <code title={`hash ${d.hash}`}>{d.key}</code> },
+  ]
+  return <Table name="denials" caption="Denials" rows={list} columns={columns} keyOf={(d) => d.time + d.rule + d.hash} empty="This node has denied nothing of this key lately." />
+}
+
+function reasonOf(d: Denial): string {
+  if (d.list) return 'on the deny list'
+  if (d.penalty) return { cool_down: 'in the cool-down of a penalty', ban: 'banned by a penalty', hot_key: 'a hot key' }[d.penalty]
+  if (d.degraded) return 'the store did not answer'
+  if (d.never) return `costs ${count(d.cost)} of a limit of ${count(d.limit ?? 0)}, which never fits`
+  return `costs ${count(d.cost)}, had ${count(d.remaining ?? 0)} of ${count(d.limit ?? 0)} left${d.retry_after_ms ? `, again after ${duration(d.retry_after_ms)}` : ''}`
+}
+
+type Action = 'ban' | 'unban' | 'grant' | 'reset' | 'override'
+const actions: [Action, string][] = [['ban', 'Ban…'], ['unban', 'Unban…'], ['grant', 'Grant units…'], ['reset', 'Reset…'], ['override', 'Temporary limit…']]
+
+function Actions({ caller, found, done }: { caller: Caller; found: Why; done: (said: string) => void }) {
+  const [open, setOpen] = useState<Action>()
+  const finish = (said: string) => {
+    setOpen(undefined)
+    done(said)
+  }
+  return (
+    <Panel title="Actions" note={caller.api_key ? 'on the API key' : 'on the IP address'}>
+      <div class="actions">{actions.map(([name, title]) => <button key={name} type="button" aria-expanded={open === name} onClick={() => setOpen(open === name ? undefined : name)}>{title}</button>)}</div>
+      {open && <ActionForm key={open} action={open} caller={caller} found={found} done={finish} />}
+    </Panel>
+  )
+}
+
+interface Input {
+  rule: string
+  for: string
+  units: string
+  limit: string
+  reason: string
+}
+
+function ActionForm({ action, caller, found, done }: { action: Action; caller: Caller; found: Why; done: (said: string) => void }) {
+  const rules = [...new Set(found.limits.map((l) => l.rule ?? ''))].filter(Boolean)
+  const [input, setInput] = useState<Input>({ rule: rules[0] ?? '', for: '1h', units: '100', limit: '500/m', reason: '' })
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+  const field = (name: keyof Input) => ({ name, value: input[name], onInput: (e: Event) => setInput({ ...input, [name]: (e.currentTarget as HTMLInputElement).value }) })
+  const submit = (e: Event) => {
+    e.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    run(action, caller, input).then(done, (refused: Error) => { setError(refused); setBusy(false) })
+  }
+  return (
+    <form class="row" onSubmit={submit} autocomplete="off">
+      {action !== 'ban' && action !== 'unban' && (
+        <Field label="Rule"><select {...field('rule')}>{rules.map((r) => <option key={r}>{r}</option>)}</select></Field>
+      )}
+      {action === 'grant' && <Field label="Units"><input type="number" min={1} required {...field('units')} /></Field>}
+      {action === 'override' && <Field label="Limit" hint="Such as 500/m."><input required {...field('limit')} /></Field>}
+      {(action === 'ban' || action === 'override') && <Field label="For" hint={action === 'ban' ? 'Such as 90m or 30d. Empty: until an unban.' : 'Such as 90m or 30d.'}><input required={action === 'override'} {...field('for')} /></Field>}
+      <Field label="Reason"><input required maxLength={500} {...field('reason')} /></Field>
+      <div class="actions"><button type="submit" class={action === 'ban' ? 'danger' : 'primary'} disabled={busy}>{verbs[action]}</button></div>
+      {error && <Failure what={`${verbs[action]}: not done`} error={error} />}
+    </form>
+  )
+}
+
+const verbs: Record<Action, string> = { ban: 'Ban', unban: 'Unban', grant: 'Grant', reset: 'Reset', override: 'Set the limit' }
+
+async function run(action: Action, caller: Caller, { rule, for: time, units, limit, reason }: Input): Promise<string> {
+  const key = caller.api_key || caller.ip
+  const body = { ...bodyOf(caller), rule }
+  switch (action) {
+    case 'ban':
+      await call('post', '/v1/ban', { body: { key, reason, ...(time ? { for: time } : {}) }, reason })
+      return time ? `The key is banned for ${time}.` : 'The key is banned until an unban.'
+    case 'unban':
+      await call('post', '/v1/unban', { body: { key }, reason })
+      return 'The key is not banned any more.'
+    case 'grant':
+      await call('post', '/v1/grant', { body: { ...body, units: Number(units) }, reason })
+      return `${count(Number(units))} units were granted in rule ${rule}.`
+    case 'reset':
+      await call('post', '/v1/reset', { body, reason })
+      return `The key has its full allowance of rule ${rule} again.`
+    case 'override':
+      await call('put', '/rules/{id}/override/{key}', { path: { id: rule, key }, body: JSON.stringify(limit), query: { for: time }, reason })
+      return `The key has the limit ${limit} in rule ${rule} for ${time}.`
+  }
+}

@@ -1,0 +1,167 @@
+// What the server does now: a chart of the last 15 minutes, the rates of the rules, and a
+// banner while decisions are made without the store.
+import { useMemo } from 'preact/hooks'
+import type { Schemas } from '../api'
+import { duration, many, rate, share } from '../format'
+import { countsOf, deniedShare, others, rates, useLive, type Live, type Node, type Rate, type Second } from '../live'
+import { Badge, Choice, Empty, Loading, Page, Panel, Time } from '../parts/basic'
+import { Chart } from '../parts/chart'
+import { Table } from '../parts/table'
+import { amend, href, type Route } from '../router'
+
+type Degradation = Schemas['LiveDegradation']
+type Scope = 'node' | 'all'
+
+// The tiles show means of the last seconds.
+const recent = 10
+
+export function Now({ route }: { route: Route }) {
+  const live = useLive()
+  const scope = (route.query.get('nodes') === 'all' ? 'all' : 'node') as Scope
+  return (
+    <Page title="Now" lead={scope === 'node' ? 'This node, in the last 15 minutes.' : 'The nodes that share these rules, as each announced itself last.'}
+      actions={<Choice label="Nodes" of={[['node', 'This node'], ['all', 'All nodes']]} value={scope} choose={(v) => amend({ nodes: v === 'all' ? v : undefined })} />}>
+      {live.status === 'lost' && (
+        <p class="box warn" role="status"><strong>The live view is interrupted:</strong> {live.why}. It is tried again; what is shown is not current.</p>
+      )}
+      <Versions nodes={live.nodes} />
+      {scope === 'node' ? <ThisNode live={live} rule={route.query.get('rule') ?? ''} /> : <AllNodes live={live} />}
+    </Page>
+  )
+}
+
+function Versions({ nodes }: { nodes: Node[] }) {
+  const versions = [...new Set(nodes.map((n) => n.version))].sort((a, b) => b - a)
+  if (new Set(nodes.map((n) => n.hash)).size < 2) return null
+  return <p class="box warn" role="status"><strong>The nodes run different rules:</strong> versions {versions.join(', ')}. <a href={href(['nodes'])}>Look at the nodes</a></p>
+}
+
+function ThisNode({ live, rule }: { live: Live; rule: string }) {
+  const last = live.seconds.at(-1)
+  if (!last) return live.status === 'live' ? <Empty>The node has counted nothing yet.</Empty> : <Loading />
+  return (
+    <>
+      {last.degradation && <Banner of={last.degradation} />}
+      <Tiles seconds={live.seconds.slice(-recent)} />
+      <Graph seconds={live.seconds} rule={rule} />
+      <Rules seconds={live.seconds} />
+    </>
+  )
+}
+
+function Banner({ of }: { of: Degradation }) {
+  return (
+    <div class="box bad" role="alert">
+      <p><strong>Degraded since <Time at={of.since} />:</strong> {share(of.share)} of the requests of the last 10 seconds were decided without the store.</p>
+      <ul>
+        {of.shards.map((s) => (
+          <li key={s.shard}>{s.shard ? <code>{s.shard}</code> : 'the store'} since <Time at={s.since} />{s.open && <> <Badge kind="bad">circuit open</Badge></>}{policies(s.policies)}</li>
+        ))}
+        {of.more && <li>and {many(of.more, 'other server')}</li>}
+      </ul>
+    </div>
+  )
+}
+
+function policies(of: Degradation['shards'][number]['policies']): string {
+  const words = { open: 'allowed (open)', closed: 'denied (closed)', local: 'decided locally', last_known: 'decided by the last known state' }
+  const parts = (Object.keys(words) as (keyof typeof words)[]).filter((name) => of[name]).map((name) => `${many(of[name]!, 'claim')} ${words[name]}`)
+  return parts.length > 0 ? `: ${parts.join(', ')} in 10 seconds` : ''
+}
+
+function Tiles({ seconds }: { seconds: Second[] }) {
+  const sum = (of: (s: Second) => number) => seconds.reduce((total, s) => total + of(s), 0)
+  const length = sum((s) => s.length_ms) / 1000 || 1
+  const requests = sum((s) => s.allowed + s.denied)
+  const slowest = (of: (s: Second) => number | undefined) => Math.max(0, ...seconds.map((s) => of(s) ?? 0))
+  const errors = sum((s) => s.errors)
+  return (
+    <div class="tiles">
+      <Tile label="requests" value={rate(requests / length)} />
+      <Tile label="denied" value={share(sum((s) => s.denied) / (requests || 1))} note={rate(sum((s) => s.denied) / length)} />
+      <Tile label="degraded" value={share(sum((s) => s.degraded) / (requests || 1))} kind={sum((s) => s.degraded) ? 'bad' : ''} />
+      <Tile label="unmatched" value={share(sum((s) => s.unmatched) / (requests || 1))} note="no rule" />
+      <Tile label="errors" value={rate(errors / length)} kind={errors ? 'bad' : ''} />
+      <Tile label="p99 of checks" value={latency(slowest((s) => s.check_p99_us))} />
+      <Tile label="p99 of the store" value={latency(slowest((s) => s.store_p99_us))} />
+    </div>
+  )
+}
+
+function Tile({ label, value, note, kind = '' }: { label: string; value: string; note?: string; kind?: string }) {
+  return <div class={`tile ${kind}`}><span class="label">{label}</span><strong>{value}</strong>{note && <span class="quiet">{note}</span>}</div>
+}
+
+function latency(us: number): string {
+  if (us === 0) return '–'
+  return us < 1000 ? `${Math.round(us)} µs` : us < 10_000 ? `${(us / 1000).toFixed(1)} ms` : duration(us / 1000)
+}
+
+function Graph({ seconds, rule }: { seconds: Second[]; rule: string }) {
+  const { times, series } = useMemo(() => {
+    const counts = seconds.map((s) => countsOf(s, rule))
+    const of = (name: keyof Rate) => counts.map((c, i) => (1000 * c[name]) / seconds[i]!.length_ms)
+    return {
+      times: seconds.map((s) => s.time_ms / 1000),
+      series: (['allowed', 'denied', 'shadow', 'degraded'] as const).map((name) => ({ title: name, colour: `series-${name}`, values: of(name) })),
+    }
+  }, [seconds, rule])
+  return (
+    <Panel title={rule ? `Rule ${rule}` : 'All rules'} actions={rule && <button type="button" onClick={() => amend({ rule: undefined })}>All rules</button>}>
+      <Chart label={`Requests a second of ${rule || 'all rules'}`} unit="a second" times={times} series={series} span={900} />
+    </Panel>
+  )
+}
+
+interface Row extends Rate {
+  rule: string
+}
+
+function Rules({ seconds }: { seconds: Second[] }) {
+  const rows: Row[] = [...rates(seconds, 60)].map(([rule, r]) => ({ rule, ...r })).sort((a, b) => b.allowed + b.denied - a.allowed - a.denied)
+  const number = (title: string, name: keyof Rate) => ({ title, value: (r: Row) => r[name], show: (r: Row) => (r[name] ? rate(r[name]) : <span class="quiet">0</span>) })
+  const columns = [
+    { title: 'Rule', value: (r: Row) => r.rule, show: (r: Row) => (r.rule.startsWith('(') ? <span class="quiet">{r.rule === others ? 'all others' : r.rule}</span> : <a href={href(['rules', r.rule])}>{r.rule}</a>) },
+    number('Allowed', 'allowed'),
+    number('Denied', 'denied'),
+    { title: 'Denied share', value: deniedShare, show: (r: Row) => share(deniedShare(r)) },
+    number('Shadow', 'shadow'),
+    number('Degraded', 'degraded'),
+    { title: '', value: () => '', show: (r: Row) => <button type="button" class="quiet" aria-label={`Chart of ${r.rule}`} onClick={() => amend({ rule: r.rule })}>Chart</button> },
+  ]
+  return (
+    <Panel title="Rules" note="means of the last minute">
+      <Table name="live" caption="Rates of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule has had a request in the last minute." />
+    </Panel>
+  )
+}
+
+function AllNodes({ live }: { live: Live }) {
+  if (live.nodesError) return <p class="box bad" role="alert"><strong>The nodes are not known:</strong> {live.nodesError}.</p>
+  if (live.status === 'opening') return <Loading />
+  const counted = live.nodes.flatMap((n) => (n.traffic ? [n.traffic] : []))
+  const total: Rate = { allowed: 0, denied: 0, shadow: 0, degraded: 0 }
+  for (const t of counted) for (const name of Object.keys(total) as (keyof Rate)[]) total[name] += (1000 * t[name]) / t.length_ms
+  const number = (title: string, name: keyof Rate) => ({ title, value: (n: Node) => perSecond(n, name), show: (n: Node) => (n.traffic ? rate(perSecond(n, name)) : '–') })
+  const columns = [
+    { title: 'Node', value: (n: Node) => n.address || n.id, show: (n: Node) => <code>{n.address || n.id}</code> },
+    { title: 'Rules', value: (n: Node) => n.version, show: (n: Node) => `version ${n.version}` },
+    number('Allowed', 'allowed'), number('Denied', 'denied'), number('Shadow', 'shadow'), number('Degraded', 'degraded'),
+    { title: 'p99 of checks', value: (n: Node) => n.traffic?.check_p99_us ?? 0, show: (n: Node) => latency(n.traffic?.check_p99_us ?? 0) },
+  ]
+  return (
+    <>
+      <div class="tiles">
+        <Tile label="requests" value={rate(total.allowed + total.denied)} note={`of ${many(counted.length, 'node')}`} />
+        <Tile label="denied" value={share(deniedShare(total))} note={rate(total.denied)} />
+        <Tile label="shadow" value={rate(total.shadow)} />
+        <Tile label="degraded" value={share(total.degraded / (total.allowed + total.denied || 1))} kind={total.degraded ? 'bad' : ''} />
+      </div>
+      <Table name="nodes" caption="Rates of the nodes" rows={live.nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself. Only nodes that share their rules through a database announce themselves." />
+    </>
+  )
+}
+
+function perSecond(n: Node, name: keyof Rate): number {
+  return n.traffic ? (1000 * n.traffic[name]) / n.traffic.length_ms : 0
+}

@@ -1,0 +1,216 @@
+import { useState } from 'preact/hooks'
+import { call, callText, type Schemas } from '../api'
+import { drafts } from '../draft'
+import { count, rate, share } from '../format'
+import { useLoad } from '../load'
+import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Time } from '../parts/basic'
+import { Change } from '../parts/change'
+import { amend, go, href, type Route } from '../router'
+import { identity, may } from '../session'
+import { useStore } from '../store'
+import { Edit, newRuleTarget, ruleTarget, setTarget } from './edit'
+import { TopKeys } from './top'
+
+type Rule = Schemas['RuleInWords']
+type Order = 'position' | 'id' | 'requests' | 'denied' | 'share' | 'shadow'
+
+// The server selects, sorts and divides the rules: there can be 10,000.
+const pageSize = 100
+
+export function RulesPages({ route }: { route: Route }) {
+  const [id, action] = route.path.slice(1)
+  if (id === undefined) return <Rules route={route} />
+  if (id === '*' && action === 'edit') return <Edit key="*" target={setTarget} />
+  if (id === '*' && action === 'new') return <NewRule />
+  if (action === 'edit') return <Edit key={id} target={ruleTarget(id)} />
+  if (action === 'new') return <Edit key={`new ${id}`} target={newRuleTarget(id)} />
+  if (action === 'delete') return <DeleteRule id={id} />
+  return <OneRule id={id} />
+}
+
+function Rules({ route }: { route: Route }) {
+  const who = useStore(identity)
+  const version = useLoad(async (signal) => (await call('get', '/rules/history', { query: { n: 1 }, signal })).data, [], 10)
+  const newest = version.data?.versions.find((v) => v.version === version.data?.current)
+  return (
+    <Page title="Rules" lead={version.data && <Version of={version.data.current} newest={newest} />}
+      actions={<>
+        {may('operator', who) && <a class="button" href={href(['rules', '*', 'new'])}>New rule…</a>}
+        {may('admin', who) && <a class="button" href={href(['rules', '*', 'edit'])}>Edit all rules…</a>}
+      </>}>
+      <Drafts />
+      <List q={route.query.get('q') ?? ''} sort={(route.query.get('sort') ?? 'position') as Order} offset={Number(route.query.get('from')) || 0} since={newest?.time} />
+    </Page>
+  )
+}
+
+const orders: readonly (readonly [Order, string])[] = [
+  ['position', 'as in the files'], ['id', 'by id'], ['requests', 'most requests'], ['denied', 'most denied'], ['share', 'greatest denied share'], ['shadow', 'most shadow denials'],
+]
+
+function List({ q, sort, offset, since }: { q: string; sort: Order; offset: number; since: string | undefined }) {
+  const found = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { q, sort, limit: pageSize, offset }, signal })).data, [q, sort, offset], 5)
+  return (
+    <>
+      <div class="toolbar">
+        <input type="search" aria-label="Search the rules" placeholder="Search ids, conditions, limits" value={q} onInput={(e) => amend({ q: e.currentTarget.value, from: undefined })} />
+        <label>Sorted <select value={sort} onChange={(e) => amend({ sort: e.currentTarget.value, from: undefined })}>
+          {orders.map(([name, title]) => <option key={name} value={name}>{title}</option>)}
+        </select></label>
+        <span class="quiet" role="status">{found.data && (found.data.found === found.data.total ? count(found.data.total) : `${count(found.data.found)} of ${count(found.data.total)}`)}</span>
+        <Copy text={() => (found.data?.rules ?? []).map((r) => [r.id, r.mode, conditionsOf(r), limitsOf(r)].join('\t')).join('\n')} />
+        {since && <span class="quiet">in force <Time at={since} relative /></span>}
+      </div>
+      <Await of={found} what="The rules were not loaded">
+        {(page) => {
+          if (page.total === 0) return <Empty>There are no rules, so every request is allowed. Add the first one with “New rule…”.</Empty>
+          if (page.found === 0) return <Empty>No rule contains “{q}”. <button type="button" class="link" onClick={() => amend({ q: undefined })}>Show all</button></Empty>
+          return <><RulesTable rules={page.rules} /><Pager offset={offset} found={page.found} /></>
+        }}
+      </Await>
+    </>
+  )
+}
+
+function RulesTable({ rules }: { rules: Rule[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Rules">
+      <table class="plain">
+        <caption class="unseen">Rules</caption>
+        <thead><tr><th scope="col">Rule</th><th scope="col">Mode</th><th scope="col">Matches</th><th scope="col">Limit</th><th scope="col" class="number">Requests</th><th scope="col" class="number">Denied</th><th scope="col" class="number">Overrides</th></tr></thead>
+        <tbody>
+          {rules.map((r) => (
+            <tr key={r.id}>
+              <td><a href={href(['rules', r.id])}>{r.id}</a></td>
+              <td><Mode of={r} /></td>
+              <td>{conditionsOf(r)}</td>
+              <td>{limitsOf(r)}</td>
+              <td class="number">{rate(r.rates.allowed + r.rates.denied)}</td>
+              <td class="number">{share(deniedOf(r))}{r.mode === 'shadow' && <span class="quiet"> shadow</span>}</td>
+              <td class="number">{count(r.overrides ?? 0)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Pager({ offset, found }: { offset: number; found: number }) {
+  if (found <= pageSize) return null
+  const to = (n: number) => () => amend({ from: n > 0 ? String(n) : undefined })
+  return (
+    <div class="actions">
+      <button type="button" disabled={offset === 0} onClick={to(offset - pageSize)}>Previous</button>
+      <span>{count(offset + 1)} to {count(Math.min(offset + pageSize, found))} of {count(found)}</span>
+      <button type="button" disabled={offset + pageSize >= found} onClick={to(offset + pageSize)}>Next</button>
+    </div>
+  )
+}
+
+// deniedOf is the share of the requests that the rule denies, or would deny but for shadow mode.
+function deniedOf({ rates: r, mode }: Rule): number {
+  const requests = r.allowed + r.denied
+  return (mode === 'shadow' ? r.shadow : r.denied) / (requests || r.shadow || 1)
+}
+
+function Version({ of, newest }: { of: number; newest: Schemas['Version'] | undefined }) {
+  if (of === 0) return <>The built-in rules. A change publishes the first version.</>
+  return (
+    <>
+      <a href={href(['versions', String(of)])}>Version {of}</a>
+      {newest?.time && <> of <Time at={newest.time} /></>}{newest?.author && ` by ${newest.author}`}{newest?.comment && `: ${newest.comment}`}
+    </>
+  )
+}
+
+function Mode({ of }: { of: Rule }) {
+  return <Badge kind={of.mode === 'enforce' ? 'good' : of.mode === 'shadow' ? 'warn' : 'plain'}>{of.mode}</Badge>
+}
+
+function conditionsOf(r: Rule): string {
+  return r.when.map((c) => `${c.name} ${c.want}`).join(', ') || 'every request'
+}
+
+function limitsOf(r: Rule): string {
+  return r.limits.map(({ tier, words }) => (tier ? `${tier}: ` : '') + words).join('; ')
+}
+
+// Drafts lists what the user has written and not published.
+function Drafts() {
+  const list = drafts()
+  if (list.length === 0) return null
+  const link = (draft: string) => {
+    const [, kind, id] = /^(new rule|rule) (.*)$/.exec(draft) ?? []
+    return id === undefined ? href(['rules', '*', 'edit']) : href(['rules', id, kind === 'rule' ? 'edit' : 'new'])
+  }
+  return <p class="box" role="status">Drafts that are not published: {list.map((d, i) => <span key={d}>{i > 0 && ', '}<a href={link(d)}>{d === 'set' ? 'all rules' : d}</a></span>)}</p>
+}
+
+function OneRule({ id }: { id: string }) {
+  const who = useStore(identity)
+  const [by, setBy] = useState<'denied' | 'allowed' | 'shadow'>('denied')
+  const words = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { rule: id }, signal })).data.rules[0], [id], 5)
+  const rule = useLoad(async (signal) => (await callText('get', '/rules/{id}', { path: { id }, accept: 'application/yaml', signal })).data, [id])
+  return (
+    <Page title={id} lead={<a href={href(['rules'])}>All rules</a>}
+      actions={may('operator', who) && <>
+        <a class="button" href={href(['rules', id, 'edit'])}>Edit…</a>
+        <a class="button" href={href(['rules', id, 'delete'])}>Delete…</a>
+      </>}>
+      <Await of={words} what="The rule in words was not loaded">
+        {(one) => one === undefined ? <p class="empty">The rules in force have no rule {id}.</p> : (
+          <dl class="facts">
+            <dt>Matches</dt><dd>{conditionsOf(one)}</dd>
+            <dt>Limit</dt><dd>{limitsOf(one)}</dd>
+            <dt>Mode</dt><dd><Mode of={one} /></dd>
+            <dt>Counts by</dt><dd>{one.by.join(', ') || 'nothing: all callers together'}</dd>
+            <dt>Overrides</dt><dd>{count(one.overrides ?? 0)}</dd>
+            <dt>Last minute</dt><dd>{rate(one.rates.allowed)} allowed, {rate(one.rates.denied)} denied{one.mode === 'shadow' && `, ${rate(one.rates.shadow)} would be denied if it were enforced`}{one.rates.degraded > 0 && `, ${rate(one.rates.degraded)} degraded`}</dd>
+          </dl>
+        )}
+      </Await>
+      <Panel title="Text">
+        <Await of={rule} what="The rule was not loaded">{(text) => <pre class="text" tabIndex={0} role="region" aria-label="Text of the rule">{text}</pre>}</Await>
+      </Panel>
+      <Panel title="Keys that it hits most" note="this node, last hour"
+        actions={<Choice label="Which requests" of={[['denied', 'Denied'], ['allowed', 'Allowed'], ['shadow', 'Shadow']]} value={by} choose={setBy} />}>
+        <TopKeys by={by} window="1h" rule={id} limit={20} />
+      </Panel>
+    </Page>
+  )
+}
+
+function NewRule() {
+  const [id, setId] = useState('')
+  const submit = (e: Event) => {
+    e.preventDefault()
+    go(['rules', id, 'new'])
+  }
+  return (
+    <Page title="New rule">
+      <form class="narrow" onSubmit={submit}>
+        <Field label="Id" hint="Letters, digits, and . : _ - up to 64 characters. It is in metrics, logs and answers.">
+          <input name="id" value={id} required pattern="[A-Za-z0-9_.:\-]{1,64}" autocomplete="off" spellcheck={false} onInput={(e) => setId(e.currentTarget.value)} />
+        </Field>
+        <div class="actions"><button type="submit" class="primary">Write it…</button> <a class="button" href={href(['rules'])}>Close</a></div>
+      </form>
+    </Page>
+  )
+}
+
+function DeleteRule({ id }: { id: string }) {
+  const [reason, setReason] = useState('')
+  const rule = useLoad((signal) => callText('get', '/rules/{id}', { path: { id }, accept: 'application/yaml', signal }), [id])
+  return (
+    <Page title={`Delete rule ${id}`} lead="Nothing is deleted until you confirm.">
+      <Await of={rule} what="The rule was not loaded">
+        {({ etag }) => (
+          <Change verb={`Delete rule ${id}`} reason={reason} setReason={setReason}
+            send={({ signal, reason: why, ...query }) => call('delete', '/rules/{id}', { path: { id }, query, ifMatch: etag, reason: why ?? '', signal })}
+            done={() => go(['rules'])} cancel={() => go(['rules', id])} />
+        )}
+      </Await>
+    </Page>
+  )
+}

@@ -1,0 +1,34 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { forgetDrafts, drafts } from '../draft'
+import type { Question } from '../session'
+import { signOut } from '../session'
+
+// SignIn asks for the token over the open page, whose state stays.
+export function SignIn({ question }: { question: Question }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const [token, setToken] = useState('')
+  useEffect(() => {
+    if (!dialog.current?.open) dialog.current?.showModal()
+  }, [])
+  const submit = (e: Event) => {
+    e.preventDefault()
+    if (token.trim()) question.answer(token.trim())
+  }
+  return (
+    <dialog ref={dialog} class="sign-in" aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()}>
+      <form onSubmit={submit}>
+        <h1 id="sign-in-title">{question.again ? 'Sign in again' : 'Sign in to Stint'}</h1>
+        {question.again && <p class="box bad" role="alert">The server refused the token. What you have written is still here: with another token the page goes on.</p>}
+        <label class="field">
+          <span class="label">Admin token</span>
+          <input type="password" name="token" autocomplete="off" spellcheck={false} required autofocus value={token} onInput={(e) => setToken(e.currentTarget.value)} />
+          <span class="hint">It stays in the memory of this page: no cookie, no storage. A reload asks again.</span>
+        </label>
+        <div class="actions">
+          <button type="submit" class="primary">Sign in</button>
+          {question.again && drafts().length > 0 && <button type="button" onClick={() => { forgetDrafts(); signOut() }}>Delete drafts and leave</button>}
+        </div>
+      </form>
+    </dialog>
+  )
+}

@@ -1,0 +1,152 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Refusal, type Problem } from '../api'
+import { ago, localTime, utcTime } from '../format'
+import type { Loaded } from '../load'
+
+// Page is the frame of each page. It moves the focus to the title, so that a screen reader
+// says which page has opened.
+export function Page({ title, lead, actions, children }: {
+  title: string
+  lead?: ComponentChildren
+  actions?: ComponentChildren
+  children: ComponentChildren
+}) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    document.title = `${title} · Stint`
+    if (document.activeElement === document.body) heading.current?.focus()
+  }, [title])
+  return (
+    <>
+      <header class="page-head">
+        <div>
+          <h1 ref={heading} tabIndex={-1}>{title}</h1>
+          {lead && <p class="lead">{lead}</p>}
+        </div>
+        {actions && <div class="actions">{actions}</div>}
+      </header>
+      {children}
+    </>
+  )
+}
+
+export function Panel({ title, note, actions, children }: {
+  title: string
+  note?: ComponentChildren
+  actions?: ComponentChildren
+  children: ComponentChildren
+}) {
+  return (
+    <section class="panel" aria-label={title}>
+      <div class="panel-head">
+        <h2>{title}</h2>
+        {note && <span class="note">{note}</span>}
+        {actions && <div class="actions">{actions}</div>}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+export function Time({ at, relative = false }: { at: string | undefined; relative?: boolean }) {
+  if (!at) return <span class="quiet">–</span>
+  const when = new Date(at)
+  const hover = relative ? `${localTime(when)}, ${utcTime(when)}` : utcTime(when)
+  return <time dateTime={at} title={hover}>{relative ? ago(when) : localTime(when)}</time>
+}
+
+export function Badge({ kind, children }: { kind: 'good' | 'bad' | 'warn' | 'plain'; children: ComponentChildren }) {
+  return <span class={`badge ${kind}`}>{children}</span>
+}
+
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <p class="empty">{children}</p>
+}
+
+// Failure says what was not done, and why.
+export function Failure({ what, error, retry }: { what: string; error: Error; retry?: () => void }) {
+  const problems = error instanceof Refusal ? error.problems : []
+  return (
+    <div class="box bad" role="alert">
+      <p><strong>{what}.</strong> {sentence(error.message)}</p>
+      <Problems list={problems} />
+      {retry && <button type="button" onClick={retry}>Try again</button>}
+    </div>
+  )
+}
+
+function sentence(text: string): string {
+  const first = text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?)]$/.test(first) ? first : `${first}.`
+}
+
+export function Problems({ list, warnings = false }: { list: Problem[] | undefined; warnings?: boolean }) {
+  if (!list?.length) return null
+  return (
+    <ul class={warnings ? 'problems warn' : 'problems'}>
+      {list.map((p, i) => (
+        <li key={i}>
+          {p.line && <span class="place">{p.file === 'body' ? '' : `${p.file}, `}line {p.line}{p.column ? `, column ${p.column}` : ''}</span>}
+          {' '}{p.what}{p.mend && <span class="quiet"> ({p.mend})</span>}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+// Await shows data once it is there, and keeps it while it is loaded anew.
+export function Await<T>({ of, what, children }: { of: Loaded<T>; what: string; children: (data: T) => ComponentChildren }) {
+  return (
+    <>
+      {of.error && !of.loading && <Failure what={what} error={of.error} retry={of.reload} />}
+      {of.data === undefined && !of.error && <Loading />}
+      {of.data !== undefined && children(of.data)}
+    </>
+  )
+}
+
+export function Loading() {
+  return <p class="loading" role="status">Loading…</p>
+}
+
+export function Field({ label, hint, children }: { label: string; hint?: string; children: ComponentChildren }) {
+  return (
+    <label class="field">
+      <span class="label">{label}</span>
+      {children}
+      {hint && <span class="hint">{hint}</span>}
+    </label>
+  )
+}
+
+// Copy puts text on the clipboard and says so.
+export function Copy({ text, label = 'Copy' }: { text: () => string; label?: string }) {
+  const [said, say] = useState('')
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text())
+      say('Copied')
+    } catch {
+      say('The browser refused the clipboard')
+    }
+    setTimeout(() => say(''), 2000)
+  }
+  return <button type="button" class="quiet" onClick={copy}><span aria-live="polite">{said || label}</span></button>
+}
+
+// Choice is a group of buttons of which one is pressed.
+export function Choice<T extends string>({ label, of, value, choose }: {
+  label: string
+  of: readonly (readonly [T, string])[]
+  value: T
+  choose: (value: T) => void
+}) {
+  return (
+    <div class="choice" role="group" aria-label={label}>
+      {of.map(([name, text]) => (
+        <button key={name} type="button" aria-pressed={value === name} onClick={() => choose(name)}>{text}</button>
+      ))}
+    </div>
+  )
+}

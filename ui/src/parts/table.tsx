@@ -1,0 +1,110 @@
+import type { ComponentChildren } from 'preact'
+import { useMemo, useState } from 'preact/hooks'
+import { count } from '../format'
+import { amend, useRoute } from '../router'
+import { Copy, Empty } from './basic'
+
+export interface Column<T> {
+  title: string
+  // value is what the table sorts by, filters by and copies.
+  value: (row: T) => string | number
+  show?: (row: T) => ComponentChildren
+}
+
+const pageSize = 200
+
+// Table sorts, filters and copies. Its sorting and filter are in the address of the page
+// under its name, so that a link shows the same.
+export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra }: {
+  name: string
+  caption: string
+  rows: T[]
+  columns: Column<T>[]
+  keyOf: (row: T) => string
+  empty: ComponentChildren
+  extra?: ComponentChildren
+}) {
+  const { query } = useRoute()
+  const [shown, setShown] = useState(pageSize)
+  const filter = query.get(`${name}.filter`) ?? ''
+  const sort = query.get(`${name}.sort`) ?? ''
+  const selected = useMemo(() => sorted(filtered(rows, columns, filter), columns, sort), [rows, columns, filter, sort])
+  if (rows.length === 0) return <>{extra}<Empty>{empty}</Empty></>
+  return (
+    <div class="table">
+      <div class="toolbar">
+        <input type="search" aria-label={`Filter: ${caption}`} placeholder="Filter" value={filter}
+          onInput={(e) => amend({ [`${name}.filter`]: e.currentTarget.value })} />
+        {extra}
+        <span class="quiet" role="status">
+          {selected.length === rows.length ? count(rows.length) : `${count(selected.length)} of ${count(rows.length)}`}
+        </span>
+        <Copy text={() => asText(selected, columns)} />
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+        <table>
+          <caption class="unseen">{caption}</caption>
+          <thead><tr>{columns.map((c) => <Head key={c.title} column={c} sort={sort} name={name} numeric={isNumeric(rows, c)} />)}</tr></thead>
+          <tbody>
+            {selected.slice(0, shown).map((row) => (
+              <tr key={keyOf(row)}>
+                {columns.map((c) => <td key={c.title} class={isNumeric(rows, c) ? 'number' : ''}>{c.show ? c.show(row) : c.value(row)}</td>)}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {selected.length === 0 && <Empty>No row contains “{filter}”. <button type="button" class="link" onClick={() => amend({ [`${name}.filter`]: undefined })}>Show all</button></Empty>}
+      {selected.length > shown && (
+        <button type="button" onClick={() => setShown(shown + pageSize)}>Show {count(Math.min(pageSize, selected.length - shown))} more of {count(selected.length - shown)}</button>
+      )}
+    </div>
+  )
+}
+
+function Head<T>({ column, sort, name, numeric }: { column: Column<T>; sort: string; name: string; numeric: boolean }) {
+  const up = sort === column.title
+  const down = sort === `-${column.title}`
+  if (!column.title) return <th><span class="unseen">Actions</span></th>
+  const next = numeric ? (down ? column.title : up ? '' : `-${column.title}`) : up ? `-${column.title}` : down ? '' : column.title
+  return (
+    <th scope="col" class={numeric ? 'number' : ''} aria-sort={up ? 'ascending' : down ? 'descending' : 'none'}>
+      <button type="button" onClick={() => amend({ [`${name}.sort`]: next })}>
+        {column.title}<span class="arrow" aria-hidden="true">{up ? '▲' : down ? '▼' : ''}</span>
+      </button>
+    </th>
+  )
+}
+
+function isNumeric<T>(rows: T[], column: Column<T>): boolean {
+  return rows.length > 0 && typeof column.value(rows[0]!) === 'number'
+}
+
+function filtered<T>(rows: T[], columns: Column<T>[], filter: string): T[] {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) return rows
+  return rows.filter((row) => {
+    const text = columns.map((c) => c.value(row)).join('\t').toLowerCase()
+    return words.every((word) => text.includes(word))
+  })
+}
+
+const collator = new Intl.Collator('en', { numeric: true })
+
+function sorted<T>(rows: T[], columns: Column<T>[], sort: string): T[] {
+  const column = columns.find((c) => c.title && (sort === c.title || sort === `-${c.title}`))
+  if (!column) return rows
+  const sign = sort.startsWith('-') ? -1 : 1
+  return [...rows].sort((a, b) => {
+    const x = column.value(a)
+    const y = column.value(b)
+    return sign * (typeof x === 'number' && typeof y === 'number' ? x - y : collator.compare(String(x), String(y)))
+  })
+}
+
+// asText has a line for each row, with tabs between the columns, as spreadsheets paste it.
+function asText<T>(rows: T[], columns: Column<T>[]): string {
+  const named = columns.filter((c) => c.title)
+  const lines = rows.map((row) => named.map((c) => String(c.value(row)).replace(/[\t\n\r]/g, ' ')).join('\t'))
+  return [named.map((c) => c.title).join('\t'), ...lines].join('\n')
+}
