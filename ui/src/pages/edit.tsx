@@ -119,7 +119,7 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
   if (step === 'review') {
     return (
       <Panel title="What the change does">
-        <Change verb={target.verb} reason={draft.reason} setReason={(reason) => change({ ...draft, reason })}
+        <Change whole={target === setTarget} verb={target.verb} reason={draft.reason} setReason={(reason) => change({ ...draft, reason })}
           send={(s) => target.write(draft.files, draft.etag, s)} conflict={conflict} cancel={() => setStep('edit')}
           done={() => { forgetDraft(target.draft); target.close() }} />
       </Panel>

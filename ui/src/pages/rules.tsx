@@ -84,7 +84,7 @@ function RulesTable({ rules }: { rules: Rule[] }) {
               <td><a href={href(['rules', r.id])}>{r.id}</a></td>
               <td><Mode of={r} /></td>
               <td>{conditionsOf(r)}</td>
-              <td>{limitsOf(r)}</td>
+              <td class="wide">{limitsOf(r)}</td>
               <td class="number">{rate(r.rates.allowed + r.rates.denied)}</td>
               <td class="number">{share(deniedOf(r))}{r.mode === 'shadow' && <span class="quiet"> shadow</span>}</td>
               <td class="number">{count(r.overrides ?? 0)}</td>

@@ -104,7 +104,7 @@ function Rollback({ version }: { version: number }) {
   const [reason, setReason] = useState('')
   return (
     <Page title={`Roll back to version ${version}`} lead="The server publishes the rules of that version again, as a new version. Nothing is published until you confirm.">
-      <Change
+      <Change whole
         verb={`Roll back to version ${version}`} reason={reason} setReason={setReason}
         send={({ signal, reason: why, ...query }) => call('post', '/rules/rollback', { body: { version }, query, reason: why ?? '', signal })}
         done={(o) => go(['versions', String(o.version)])}

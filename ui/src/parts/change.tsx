@@ -16,7 +16,8 @@ export interface Step {
 
 // Change asks for the effects at once, and makes the change when the user confirms it.
 // conflict receives a 412; without it the refusal is shown.
-export function Change({ send, verb, reason, setReason, done, cancel, conflict, children }: {
+export function Change({ whole = false, send, verb, reason, setReason, done, cancel, conflict, children }: {
+  whole?: boolean // the change replaces all rules
   send: (step: Step) => Promise<Answer<Outcome>>
   verb: string
   reason: string
@@ -52,14 +53,14 @@ export function Change({ send, verb, reason, setReason, done, cancel, conflict, 
     send({ reason, force: force || undefined } as Step).then(({ data }) => done(data), refused)
   }
 
-  const above = effects?.impact?.above_limit || (refusal instanceof Refusal && refusal.code === 'IMPACT')
+  const above = (whole && effects?.impact?.above_limit) || (refusal instanceof Refusal && refusal.code === 'IMPACT')
   return (
     <form class="change" onSubmit={confirm}>
       {busy && !effects && <Loading />}
       {effects && !effects.changed && <p class="box">The rules say this already: nothing would change.</p>}
-      {effects?.changed && <Effects of={effects} />}
+      {effects?.changed && <Effects of={effects} whole={whole} />}
       {refusal && <Failure what={effects ? 'The change was not made' : 'The effects are not known, and nothing was changed'} error={refusal} />}
-      {refusal instanceof Refusal && refusal.impact && !effects && <ImpactView of={refusal.impact} />}
+      {refusal instanceof Refusal && refusal.impact && !effects && <ImpactView of={refusal.impact} whole={whole} />}
       {effects?.changed && (
         <>
           <Field label="Reason" hint="In the history and in the audit log.">

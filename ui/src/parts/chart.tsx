@@ -58,7 +58,7 @@ function options(host: HTMLElement, unit: string, series: Series[], height: numb
     cursor: { drag: { x: false, y: false } },
     scales: { x: { range: (_, min, max) => [span ? max - span : min, max] }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
     axes: [
-      { ...axis, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400], space: 70, values: (_, times) => times.map(clock) },
+      { ...axis, size: 30, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400], space: 70, values: (_, times) => times.map(clock) },
       { ...axis, size: 56, values: (_, values) => values.map((v) => (v >= 1000 ? `${v / 1000}k` : String(v))) },
     ],
     series: [{}, ...series.map((s) => ({ label: `${s.title} ${unit}`, stroke: colourOf(host, s.colour), width: 1.5, points: { show: false } }))],

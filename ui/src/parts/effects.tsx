@@ -7,18 +7,20 @@ import { Table } from './table'
 type Change = NonNullable<Diff['limits']>[number]
 type Caller = NonNullable<Impact['keys']>[number]
 
-export function Effects({ of }: { of: Pick<Outcome, 'diff' | 'impact' | 'warnings'> }) {
+export function Effects({ of, whole }: { of: Pick<Outcome, 'diff' | 'impact' | 'warnings'>; whole: boolean }) {
   return (
     <>
       {!!of.warnings?.length && <div class="box warn"><p><strong>{many(of.warnings.length, 'warning')}</strong></p><Problems list={of.warnings} warnings /></div>}
-      <ImpactView of={of.impact} />
+      <ImpactView of={of.impact} whole={whole} />
       {of.diff && <Limits of={of.diff} />}
       {of.diff && <DiffText text={of.diff.text} />}
     </>
   )
 }
 
-export function ImpactView({ of }: { of: Impact | undefined }) {
+// ImpactView shows an impact. whole means that the change replaces all rules: the server then
+// refuses a great impact.
+export function ImpactView({ of, whole }: { of: Impact | undefined; whole: boolean }) {
   if (!of) return <section><h2 class="minor">Impact</h2><Empty>This server keeps no sample of requests (--impact-limit off), so the impact is unknown.</Empty></section>
   if (of.requests === 0) return <section><h2 class="minor">Impact</h2><Empty>No request was decided in the last five minutes, so there is nothing to replay.</Empty></section>
   return (
@@ -30,7 +32,7 @@ export function ImpactView({ of }: { of: Impact | undefined }) {
         <Tile label="callers denied anew" value={count(of.callers ?? 0)} />
         <Tile label="allowed more" value={share(of.admitted_share)} note={`${many(of.admitted, 'request')} of ${many(of.admitted_callers ?? 0, 'caller')}`} />
       </div>
-      {of.above_limit && <p class="box bad">The server refuses a whole set that denies more than {share(of.limit ?? 0)} of the allowed requests, unless an admin forces it.</p>}
+      {of.above_limit && <p class="box bad"><strong>More than {share(of.limit ?? 0)} of the allowed requests would be denied.</strong>{whole && ' The server refuses such a set unless an admin forces it.'}</p>}
       <Callers title="Callers denied anew" list={of.keys} number={(k) => k.denied ?? 0} unit="Denied" />
       <Callers title="Callers allowed more" list={of.admitted_keys} number={(k) => k.admitted ?? 0} unit="Allowed" />
       {!!of.rules?.length && <p>Denied by: {of.rules.map((r) => `${r.rule || 'the deny list'} (${count(r.denied ?? 0)})`).join(', ')}.</p>}

@@ -114,7 +114,7 @@ func (b *tab) eval(expression string) (value any) {
 // await waits until an expression is true.
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		ok, err := b.isTrue(expression)
 		if ok {
 			return

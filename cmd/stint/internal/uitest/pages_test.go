@@ -4,11 +4,8 @@ package uitest
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // pages are the pages in the order of the navigation, with a text that each shows.
@@ -41,7 +38,6 @@ func TestPagesAreAccessible(t *testing.T) {
 			b.goTo(page.hash)
 			b.sees(page.shows)
 			b.audit(l.name + " " + page.name)
-			b.screenshot(page.name + "-" + l.name)
 		}
 		if l.width < 500 && b.eval("document.documentElement.scrollWidth > innerWidth") == true {
 			t.Errorf("a page is wider than the window")
@@ -79,20 +75,5 @@ func (b *tab) audit(what string) {
 		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)).join('\n'))`)
 	if found != "" {
 		b.t.Errorf("%s: %v", what, found)
-	}
-}
-
-// screenshot writes a picture of the page into the folder of the environment variable
-// STINT_SCREENSHOTS, if that is set.
-func (b *tab) screenshot(name string) {
-	b.t.Helper()
-	folder := os.Getenv("STINT_SCREENSHOTS")
-	if folder == "" {
-		return
-	}
-	var picture []byte
-	b.run(chromedp.CaptureScreenshot(&picture))
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600); err != nil {
-		b.t.Fatal(err)
 	}
 }

@@ -1,0 +1,78 @@
+//go:build linux
+
+package uitest
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestScreenshots writes the pictures of docs/ui.md into the folder of the environment
+// variable STINT_SCREENSHOTS. `make screenshots` runs it.
+func TestScreenshots(t *testing.T) {
+	folder := os.Getenv("STINT_SCREENSHOTS")
+	if folder == "" {
+		t.Skip("make screenshots writes pictures")
+	}
+	w := newWorld(t)
+	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 60/m\n")
+	for n := range 900 { // the page Now shows how the traffic changes
+		w.check("sk_live_"+strconv.Itoa(n%17/4)+"k2b7", []string{"/v1/orders/17", "/v1/orders/18", "/v1/search", "/about"}[n%7%4])
+		<-time.After(time.Duration(5+n/60) * time.Millisecond)
+	}
+	b := newTab(t, w.pages(), look{width: 1100, height: 700})
+	b.picture(folder, "sign-in")
+	b.signIn(admin)
+	b.sees("search")
+	b.await("document.querySelector('canvas')")
+	b.picture(folder, "now")
+	for _, page := range pages {
+		if page.name == "now" || page.name == "now-all" {
+			continue
+		}
+		b.goTo(page.hash)
+		b.sees(page.shows)
+		b.picture(folder, page.name)
+	}
+	b.goTo("#/rules/orders/edit")
+	b.write("id: orders\nmatch: {path_prefix: /v1/orders}\nby: [api_key]\nlimits: 10/m\n")
+	b.sees("line 4")
+	b.picture(folder, "editor")
+	b.write("id: orders\nmatch: {path_prefix: /v1/orders}\nby: [api_key]\nlimit: 50/m\n")
+	b.sees("No mistakes.")
+	b.click("Review the change…")
+	b.sees("Reason")
+	b.picture(folder, "review")
+	b.click("Back")
+	b.click("Discard")
+	b.goTo("#/key")
+	b.fill("API key", "sk_live_0k2b7")
+	b.fill("Path", "/v1/orders/17")
+	b.click("Look up")
+	b.sees("What was done to it")
+	b.picture(folder, "key")
+	b.goTo("#/now")
+	b.run(b.looks(look{width: 1100, height: 700, dark: true}))
+	b.await("document.querySelector('canvas')")
+	b.picture(folder, "now-dark")
+	b.run(b.looks(look{width: 390, height: 700}))
+	b.goTo("#/rules")
+	b.sees("search")
+	b.picture(folder, "rules-phone")
+}
+
+func (b *tab) picture(folder, name string) {
+	b.t.Helper()
+	b.await("!document.querySelector('.loading')")
+	var picture []byte
+	b.run(chromedp.CaptureScreenshot(&picture))
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644); err != nil { //nolint:gosec // it is for everybody
+		b.t.Fatal(err)
+	}
+}
