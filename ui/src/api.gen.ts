@@ -309,6 +309,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What the rules in force, and a draft, would have done to recorded traffic
+         * @description Server-sent events: "progress", a ReplayProgress, about four times a
+         *     second, and at the end "report", a ReplayReport. To cancel, close the
+         *     stream. Live keys are not touched.
+         *
+         *     A server runs one replay at a time, of at most a million events,
+         *     500,000 keys that each rule set counts, 256 MiB of input and a minute. A replay that meets a bound reports what it has
+         *     decided so far. All other parts come before "log" or "source".
+         */
+        post: operations["replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/live": {
         parameters: {
             query?: never;
@@ -865,6 +891,123 @@ export interface components {
             /** @description One of the limits suffices. */
             any?: boolean;
         };
+        ReplayProgress: {
+            events: number;
+            /** @description Read so far, before decompression. */
+            bytes: number;
+            /** @description Of the whole input in bytes, if that is known. */
+            size?: number;
+        };
+        ReplayReport: {
+            /** @description false: the report covers the events decided so far. */
+            complete: boolean;
+            /**
+             * @description The bound that the replay met; input: the input cannot be read on.
+             * @enum {string}
+             */
+            stopped?: "events" | "keys" | "bytes" | "time" | "input";
+            /** @description What is wrong with the input. */
+            problem?: string;
+            /** @description Rules whose penalties a replay does not count, so live they deny more. */
+            penalties?: string[];
+            /** @description The number of rules without an entry: the report lists the 200 with the most denials. */
+            rules_left_out?: number;
+            report: components["schemas"]["Replay"];
+        };
+        /** @description The report of stint replay --json. Shares are 0 to 1; lists over time have a count for each step. */
+        Replay: {
+            events: number;
+            keys: number;
+            allowed: number;
+            denied: number;
+            share_denied: number;
+            denied_by_list: number;
+            /** @description Events decided after an event with a later time. */
+            late: number;
+            unreadable: number;
+            unreadable_lines: {
+                input: string;
+                line: number;
+                reason: string;
+            }[];
+            /** @description Events left out by since and until. */
+            outside?: number;
+            missing?: number;
+            /** @description In microseconds since the Unix epoch. */
+            first_us: number;
+            last_us: number;
+            per_rule: components["schemas"]["ReplayRule"][];
+            top_keys_denied: Record<string, never>[];
+            callers: number;
+            callers_denied: number;
+            top_callers: components["schemas"]["ReplayCaller"][];
+            over_time: {
+                start_us: number;
+                step_us: number;
+                events: number[];
+                denied: number[];
+            };
+            compare?: components["schemas"]["ReplayComparison"];
+            /** @description How sure the counts are, if the input is a decision log. */
+            decision_log?: Record<string, never>;
+        };
+        ReplayRule: {
+            rule: string;
+            /**
+             * @description A rule in shadow mode would have done what its counts say.
+             * @enum {string}
+             */
+            mode: "enforce" | "shadow";
+            events: number;
+            allowed: number;
+            denied: number;
+            /** @description Denials whose answer was that of the rule. */
+            binding: number;
+            events_over_time: number[];
+            denied_over_time: number[];
+        };
+        ReplayCaller: {
+            /** @description Shortened. */
+            caller: string;
+            requests: number;
+            denied: number;
+            share_denied: number;
+            /** @description -1: forever. */
+            longest_wait_us?: number;
+        };
+        /** @description What the draft decides differently. */
+        ReplayComparison: {
+            with: string;
+            allowed: number;
+            denied: number;
+            share_denied: number;
+            newly_denied: number;
+            newly_allowed: number;
+            /** @description Events that the draft cannot decide. */
+            invalid: number;
+            callers_newly_denied: number;
+            callers_newly_allowed: number;
+            per_rule: {
+                rule: string;
+                denied_before: number;
+                denied_after: number;
+                newly_denied: number;
+                newly_allowed: number;
+                denied_before_over_time: number[];
+                denied_after_over_time: number[];
+            }[];
+            top_newly_denied: components["schemas"]["ReplayCallerChange"][];
+            top_newly_allowed: components["schemas"]["ReplayCallerChange"][];
+            denied_over_time: number[];
+            newly_denied_over_time: number[];
+            newly_allowed_over_time: number[];
+        };
+        ReplayCallerChange: {
+            /** @description Shortened. */
+            caller: string;
+            requests: number;
+            changed: number;
+        };
         LiveSecond: {
             /** @description The end, in milliseconds since the Unix epoch. */
             time_ms: number;
@@ -1263,6 +1406,15 @@ export interface components {
                 "application/json": components["schemas"]["Explained"];
             };
         };
+        /** @description Progress, and then the report. */
+        Replay: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "text/event-stream": string;
+            };
+        };
         /** @description Events, until the client leaves. */
         Live: {
             headers: {
@@ -1381,7 +1533,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The store, or the source of the rules, does not answer; or (BUSY) too many large bodies are being read, or too many live views are open. */
+        /** @description The store, or the source of the rules, does not answer; or (BUSY) too many large bodies are being read, too many live views are open, or another replay is running. */
         E503: {
             headers: {
                 [name: string]: unknown;
@@ -1507,6 +1659,29 @@ export interface components {
         Key: {
             content: {
                 "application/json": components["schemas"]["Key"];
+            };
+        };
+        Replay: {
+            content: {
+                "multipart/form-data": {
+                    /** @description Rules to compare those in force with: the text of a rule file, or files as for PUT /rules. Absent: the rules in force alone are replayed. */
+                    draft?: string;
+                    /** @description Leave out earlier events: a time in RFC 3339, or a duration before now. */
+                    since?: string;
+                    /** @description Leave out events from this time on. */
+                    until?: string;
+                    /** @description The format of the lines, as --format of stint replay; detected unless given. */
+                    format?: string;
+                    /** @description The length of the lists of callers and keys; 20 unless given. */
+                    top?: number;
+                    /**
+                     * @description Replay the decision log of this node, in place of log.
+                     * @enum {string}
+                     */
+                    source?: "decision_log";
+                    /** @description A recording as stint replay reads it, also compressed by gzip. The last part. */
+                    log?: string;
+                };
             };
         };
         Explain: {
@@ -2235,6 +2410,23 @@ export interface operations {
             403: components["responses"]["E403"];
             408: components["responses"]["E408"];
             413: components["responses"]["E413"];
+            503: components["responses"]["E503"];
+        };
+    };
+    replay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["Replay"];
+        responses: {
+            200: components["responses"]["Replay"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
             503: components["responses"]["E503"];
         };
     };

@@ -17,7 +17,7 @@ type MethodOf<P extends keyof paths> = {
 type QueryOf<T> = T extends { parameters: { query?: infer Q } } ? NonNullable<Q> : never
 type PathOf<T> = T extends { parameters: { path: infer Q } } ? Q : undefined
 type BodyOf<T> = T extends { requestBody?: { content: infer C } }
-  ? C extends { 'application/json': infer B } ? B : string
+  ? C extends { 'application/json': infer B } ? B : C extends { 'multipart/form-data': unknown } ? FormData : string
   : undefined
 type AnswerOf<T> = T extends { responses: { 200: { content: { 'application/json': infer B } } } } ? B : never
 
@@ -124,7 +124,7 @@ function address(path: string, options: Options<unknown>): URL {
 
 function bodyOf(body: unknown): BodyInit | null {
   if (body === undefined) return null
-  return typeof body === 'string' || body instanceof Blob ? body : JSON.stringify(body)
+  return typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body)
 }
 
 // asBytes returns text as one character for each byte of its UTF-8, which is the only form

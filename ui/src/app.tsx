@@ -8,12 +8,13 @@ import { Audit } from './pages/audit'
 import { Key } from './pages/key'
 import { Now } from './pages/now'
 import { Nodes } from './pages/nodes'
+import { Replay } from './pages/replay'
 import { RulesPages } from './pages/rules'
 import { SignIn } from './pages/signin'
 import { Top } from './pages/top'
 import { Versions } from './pages/versions'
 import { href, useRoute, type Route } from './router'
-import { identity, question, signOut } from './session'
+import { identity, may, question, signOut } from './session'
 import { useStore } from './store'
 import { ThemeSwitch } from './theme'
 
@@ -24,6 +25,7 @@ const pages: [string, string, ComponentType<{ route: Route }>][] = [
   ['key', 'Key', Key],
   ['top', 'Top', Top],
   ['nodes', 'Nodes', Nodes],
+  ['replay', 'Replay', Replay],
   ['audit', 'Audit', Audit],
 ]
 
@@ -75,7 +77,7 @@ function Navigation({ current }: { current: string }) {
     <header class="side">
       <a class="brand" href={href([pages[0]![0]])}>Stint</a>
       <nav aria-label="Pages">
-        {pages.map(([name, title]) => <a key={name} href={href([name])} aria-current={name === current ? 'page' : undefined}>{title}</a>)}
+        {pages.filter(([name]) => name !== 'replay' || may('operator', who)).map(([name, title]) => <a key={name} href={href([name])} aria-current={name === current ? 'page' : undefined}>{title}</a>)}
       </nav>
       <div class="who">
         {who && <span title={who.open ? 'This server has no tokens.' : `Role ${who.role}`}><span class="name">{who.name}</span> <span class="quiet">{who.role}</span></span>}

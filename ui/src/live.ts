@@ -1,6 +1,7 @@
 // The live view of the server: one stream for all parts of the page that show it.
 import { useEffect } from 'preact/hooks'
 import { callStream, type Schemas } from './api'
+import { events, type Event } from './events'
 import { Store, useStore } from './store'
 
 export type Second = Schemas['LiveSecond']
@@ -56,37 +57,6 @@ async function follow(signal: AbortSignal): Promise<void> {
     live.set({ ...live.value, status: 'lost', why })
     await new Promise((done) => setTimeout(done, pause))
   }
-}
-
-interface Event {
-  id: string
-  name: string
-  data: string
-}
-
-// events yields the events of each part of a stream of server-sent events.
-async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event[]> {
-  const reader = body.getReader()
-  const decoder = new TextDecoder()
-  let rest = ''
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return
-    const blocks = (rest + decoder.decode(value, { stream: true })).split('\n\n')
-    rest = blocks.pop() ?? ''
-    if (blocks.length > 0) yield blocks.map(parse)
-  }
-}
-
-function parse(block: string): Event {
-  const event = { id: '', name: 'message', data: '' }
-  for (const line of block.split('\n')) {
-    const [, field, value] = /^(\w+): ?(.*)$/.exec(line) ?? []
-    if (field === 'id') event.id = value ?? ''
-    if (field === 'event') event.name = value ?? ''
-    if (field === 'data') event.data += value ?? ''
-  }
-  return event
 }
 
 // take adds events to the view, and returns the id of the last second.

@@ -3,10 +3,13 @@
 package uitest
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -176,6 +179,45 @@ func TestLiveViewSurvivesARestart(t *testing.T) {
 	w.start()
 	b.await("!document.body.innerText.includes('The live view is interrupted:')")
 	b.lacks("Sign in again")
+}
+
+// An operator replays a recording by the rules in force and by a draft.
+func TestOperatorReplaysARecording(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/replay", desk)
+	b.signIn(operator)
+	b.replay(recording(t))
+	b.sees("denied anew")
+	b.sees("2 callers")
+	before := w.do(http.MethodPost, "/v1/peek", `{"key":"alice","rule":"orders"}`)
+	if !strings.Contains(before, `"remaining":20`) {
+		t.Errorf("the replay touched a live key: %s", before)
+	}
+}
+
+// recording writes a file with 200 requests of two callers in ten seconds, and returns its path.
+func recording(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	for n := range 200 {
+		fmt.Fprintf(&text, `{"t":"2026-03-03T07:12:%02d.%03dZ","api_key":%q,"path":"/v1/orders/1"}`+"\n", n/20, n%20*50, []string{"alice", "bob"}[n%2])
+	}
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// replay replays a recording, with a draft that denies all orders but one a minute.
+func (b *tab) replay(path string) {
+	b.t.Helper()
+	b.sees("Recording")
+	b.run(chromedp.SetUploadFiles("input[type=file]", []string{path}, chromedp.ByQuery))
+	b.click("Compare with a draft")
+	b.write(strings.Replace(someRules, "20/m", "1/m", 1))
+	b.click("Start the replay")
+	b.sees("denied by the draft")
 }
 
 // An admin rolls back below a prefix of a proxy, with the keyboard alone.

@@ -20,6 +20,7 @@ var pages = []struct{ name, hash, shows string }{
 	{"key", "#/key", "Look up"},
 	{"top", "#/top", "sk_"},
 	{"nodes", "#/nodes", "in force"},
+	{"replay", "#/replay", "Recording"},
 	{"audit", "#/audit?who=ada", "put rule orders"},
 }
 
