@@ -796,6 +796,52 @@ export interface components {
             };
             /** @description What the node counted in the 5 seconds before it announced itself: of the rules the 16 busiest, and of percentiles the greatest. Absent for a node without an admin listener. */
             traffic?: components["schemas"]["LiveSecond"];
+            status?: components["schemas"]["NodeStatus"];
+        };
+        /** @description The state of the node when it announced itself, at most 5 seconds ago while it lives. */
+        NodeStatus: {
+            /** Format: date-time */
+            started: string;
+            /** @description The store answers. */
+            store_up: boolean;
+            /** @description The last error of a failing store; absent if there was none. */
+            last_error?: {
+                kind: string;
+                /** Format: date-time */
+                time: string;
+            };
+            /** @description How full the memory store is; absent for another store. */
+            memory?: {
+                keys: number;
+                max_keys: number;
+                /** @description Keys evicted before they expired. */
+                evictions: number;
+            };
+            /** @description The tokens that the node has leased; absent if nothing is leased. */
+            leases?: {
+                keys: number;
+                /** @description Charged and not yet spent. */
+                tokens: number;
+            };
+            /** @description How far the clock of each server of the store is ahead of that of the node. */
+            clocks?: {
+                /** @description Empty if the store has only one server. */
+                shard: string;
+                skew_ms: number;
+                /** Format: date-time */
+                measured: string;
+            }[];
+            breakers?: {
+                /** @description Empty if the store has only one server. */
+                shard: string;
+                open: boolean;
+                /** @description How often it has opened. */
+                opens: number;
+                /** @description Calls that it refused. */
+                refused: number;
+            }[];
+            /** @description The number of servers of the store that are left out. */
+            more_shards?: number;
         };
         Whoami: {
             name: string;

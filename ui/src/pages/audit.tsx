@@ -1,8 +1,7 @@
 import { call, callText, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { Await, Badge, Failure, Field, Page, Time } from '../parts/basic'
+import { Await, Badge, Field, Page, Save, Time } from '../parts/basic'
 import { Table } from '../parts/table'
-import { useState } from 'preact/hooks'
 import { amend, href, type Route } from '../router'
 
 type Entry = Schemas['Audit']['entries'][number]
@@ -63,23 +62,11 @@ function Result({ of }: { of: Entry }) {
 
 // Export saves the selection as a file.
 function Export({ filter }: { filter: Filter }) {
-  const [error, setError] = useState<Error>()
-  const save = (kind: 'csv' | 'json') => () => {
-    setError(undefined)
-    const type = kind === 'csv' ? 'text/csv' : 'application/json'
-    callText('get', '/audit', { query: { ...filter, n: 1000 }, accept: type }).then(({ data }) => {
-      const link = document.createElement('a')
-      link.href = URL.createObjectURL(new Blob([data], { type }))
-      link.download = `stint-audit.${kind}`
-      link.click()
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000)
-    }, setError)
-  }
+  const read = (accept: string) => async () => (await callText('get', '/audit', { query: { ...filter, n: 1000 }, accept })).data
   return (
     <>
-      <button type="button" onClick={save('csv')}>Export CSV</button>
-      <button type="button" onClick={save('json')}>Export JSON</button>
-      {error && <Failure what="Nothing was exported" error={error} />}
+      <Save label="Export CSV" name="stint-audit.csv" type="text/csv" text={read('text/csv')} />
+      <Save label="Export JSON" name="stint-audit.json" type="application/json" text={read('application/json')} />
     </>
   )
 }

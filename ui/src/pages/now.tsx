@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks'
 import type { Schemas } from '../api'
 import { duration, many, rate, share } from '../format'
 import { countsOf, deniedShare, others, rates, useLive, type Live, type Node, type Rate, type Second } from '../live'
-import { Badge, Choice, Empty, Loading, Page, Panel, Time } from '../parts/basic'
+import { Badge, Choice, Empty, Loading, Page, Panel, Tile, Time } from '../parts/basic'
 import { Chart } from '../parts/chart'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
@@ -86,10 +86,6 @@ function Tiles({ seconds }: { seconds: Second[] }) {
       <Tile label="p99 of the store" value={latency(slowest((s) => s.store_p99_us))} />
     </div>
   )
-}
-
-function Tile({ label, value, note, kind = '' }: { label: string; value: string; note?: string; kind?: string }) {
-  return <div class={`tile ${kind}`}><span class="label">{label}</span><strong>{value}</strong>{note && <span class="quiet">{note}</span>}</div>
 }
 
 function latency(us: number): string {

@@ -6,7 +6,7 @@ import { YamlEditor } from '../editor/editor'
 import { events } from '../events'
 import { bytes, count, many, share } from '../format'
 import { useLoad } from '../load'
-import { Await, Choice, Empty, Failure, Field, Page, Panel } from '../parts/basic'
+import { Await, Choice, Empty, Failure, Field, Page, Panel, Save, Tile } from '../parts/basic'
 import { Chart } from '../parts/chart'
 import { Table } from '../parts/table'
 import { identity, may } from '../session'
@@ -144,7 +144,7 @@ function Outcome({ of }: { of: Result }) {
     <>
       {!of.complete && <p class="box warn" role="status"><strong>The report covers a part of the traffic:</strong> the replay ended at {of.stopped ? bounds[of.stopped] : 'a bound'}.{of.problem && ` ${of.problem}`}</p>}
       {!!of.penalties?.length && <p class="box">A replay counts no penalties, so live these rules deny more: {of.penalties.join(', ')}.</p>}
-      <Panel title="Result" actions={<Save of={of} />}>
+      <Panel title="Result" actions={<Save label="Save the report" name="stint-replay.json" type="application/json" text={async () => JSON.stringify(of.report, null, 2)} />}>
         <Summary of={r} />
         <OverTime of={r} />
       </Panel>
@@ -163,14 +163,13 @@ function Outcome({ of }: { of: Result }) {
 }
 
 function Summary({ of }: { of: Report }) {
-  const tile = (label: string, value: string, note: string) => <div class="tile"><span class="label">{label}</span><strong>{value}</strong><span class="quiet">{note}</span></div>
   return (
     <div class="tiles">
-      {tile('events', count(of.events), `of ${many(of.callers, 'caller')}`)}
-      {tile('denied by the rules in force', share(of.share_denied), count(of.denied))}
-      {of.compare && tile('denied by the draft', share(of.compare.share_denied), count(of.compare.denied))}
-      {of.compare && tile('denied anew', count(of.compare.newly_denied), `of ${many(of.compare.callers_newly_denied, 'caller')}`)}
-      {of.compare && tile('allowed anew', count(of.compare.newly_allowed), `of ${many(of.compare.callers_newly_allowed, 'caller')}`)}
+      <Tile label="events" value={count(of.events)} note={`of ${many(of.callers, 'caller')}`} />
+      <Tile label="denied by the rules in force" value={share(of.share_denied)} note={count(of.denied)} />
+      {of.compare && <Tile label="denied by the draft" value={share(of.compare.share_denied)} note={count(of.compare.denied)} />}
+      {of.compare && <Tile label="denied anew" value={count(of.compare.newly_denied)} note={`of ${many(of.compare.callers_newly_denied, 'caller')}`} />}
+      {of.compare && <Tile label="allowed anew" value={count(of.compare.newly_allowed)} note={`of ${many(of.compare.callers_newly_allowed, 'caller')}`} />}
     </div>
   )
 }
@@ -236,15 +235,4 @@ function Callers({ name, list }: { name: string; list: Comparison['top_newly_den
     { title: 'Changed', value: (c: Caller) => c.changed, show: (c: Caller) => count(c.changed) },
   ]
   return <Table name={name} caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty="No caller." />
-}
-
-function Save({ of }: { of: Result }) {
-  const save = () => {
-    const link = document.createElement('a')
-    link.href = URL.createObjectURL(new Blob([JSON.stringify(of.report, null, 2)], { type: 'application/json' }))
-    link.download = 'stint-replay.json'
-    link.click()
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000)
-  }
-  return <button type="button" onClick={save}>Save the report</button>
 }

@@ -15,7 +15,7 @@ export function SignIn({ question }: { question: Question }) {
     if (token.trim()) question.answer(token.trim())
   }
   return (
-    <dialog ref={dialog} class="sign-in" aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()}>
+    <dialog ref={dialog} class={question.again ? '' : 'first'} aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()}>
       <form onSubmit={submit}>
         <h1 id="sign-in-title">{question.again ? 'Sign in again' : 'Sign in to Stint'}</h1>
         {question.again && <p class="box bad" role="alert">The server refused the token. What you have written is still here: with another token the page goes on.</p>}

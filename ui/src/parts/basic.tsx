@@ -60,6 +60,11 @@ export function Badge({ kind, children }: { kind: 'good' | 'bad' | 'warn' | 'pla
   return <span class={`badge ${kind}`}>{children}</span>
 }
 
+// Tile shows one number.
+export function Tile({ label, value, note, kind = '' }: { label: string; value: string; note?: string; kind?: string }) {
+  return <div class={`tile ${kind}`}><span class="label">{label}</span><strong>{value}</strong>{note && <span class="quiet">{note}</span>}</div>
+}
+
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>
 }
@@ -133,6 +138,22 @@ export function Copy({ text, label = 'Copy' }: { text: () => string; label?: str
     setTimeout(() => say(''), 2000)
   }
   return <button type="button" class="quiet" onClick={copy}><span aria-live="polite">{said || label}</span></button>
+}
+
+// Save offers the text of a promise as a file.
+export function Save({ label, name, type, text }: { label: string; name: string; type: string; text: () => Promise<string> }) {
+  const [error, setError] = useState<Error>()
+  const save = () => {
+    setError(undefined)
+    text().then((data) => {
+      const link = document.createElement('a')
+      link.href = URL.createObjectURL(new Blob([data], { type }))
+      link.download = name
+      link.click()
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000)
+    }, setError)
+  }
+  return <><button type="button" onClick={save}>{label}</button>{error && <Failure what="Nothing was saved" error={error} />}</>
 }
 
 // Choice is a group of buttons of which one is pressed.

@@ -1,7 +1,7 @@
 // What a change would do, and how texts differ.
 import type { Diff, Impact, Outcome } from '../api'
 import { count, many, share } from '../format'
-import { Badge, Empty, Problems, Time } from './basic'
+import { Badge, Empty, Problems, Tile, Time } from './basic'
 import { Table } from './table'
 
 type Change = NonNullable<Diff['limits']>[number]
@@ -42,10 +42,6 @@ export function ImpactView({ of, whole }: { of: Impact | undefined; whole: boole
       </p>
     </section>
   )
-}
-
-function Tile({ label, value, note, kind = '' }: { label: string; value: string; note?: string; kind?: string }) {
-  return <div class={`tile ${kind}`}><span class="label">{label}</span><strong>{value}</strong>{note && <span class="quiet">{note}</span>}</div>
 }
 
 function Callers({ title, list, number, unit }: { title: string; list: Caller[] | undefined; number: (k: Caller) => number; unit: string }) {

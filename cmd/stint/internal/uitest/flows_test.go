@@ -76,6 +76,48 @@ func TestTwoOperatorsEditAtOnce(t *testing.T) {
 	}
 }
 
+// Listing and searching 10,000 rules takes at most three times as long as 100.
+func TestManyRulesAreListedAsFastAsFew(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/versions", desk)
+	b.signIn(viewer)
+	few, many := w.timeToList(b, 100), w.timeToList(b, 10_000)
+	t.Logf("100 rules: %.0f ms, 10,000 rules: %.0f ms", few, many)
+	if many > 3*few {
+		t.Errorf("to list and search 10,000 rules took %.0f ms, 100 rules %.0f ms", many, few)
+	}
+}
+
+// timeToList publishes a number of rules, and returns the milliseconds that the page needs at
+// best to list them and to find one.
+func (w *world) timeToList(b *tab, rules int) (best float64) {
+	w.t.Helper()
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for n := range rules {
+		fmt.Fprintf(&text, "- {id: rule-%d, match: {path: /p%d}, by: [api_key], limit: %d/m}\n", n, n, n+1)
+	}
+	w.do(http.MethodPut, "/rules?force=true", text.String())
+	const listAndFind = `(async () => {
+		const shows = async (text) => { while (!document.body.innerText.includes(text)) await new Promise(requestAnimationFrame) }
+		location.hash = '#/versions'
+		await shows('Every published version')
+		const began = performance.now()
+		location.hash = '#/rules'
+		await shows('rule-42')
+		location.hash = '#/rules?q=rule-77'
+		await shows('path /p77')
+		await shows(' of ')
+		return performance.now() - began
+	})()`
+	for n := range 7 {
+		if took, _ := b.eval(listAndFind).(float64); n == 0 || took < best {
+			best = took
+		}
+	}
+	return best
+}
+
 // A draft survives a reload and an expired token.
 func TestDraftIsKept(t *testing.T) {
 	w := newWorld(t)
