@@ -258,6 +258,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sample": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The requests of the last minutes of this node, sealed for other nodes
+         * @description Nodes whose rules are in the same Redis or PostgreSQL share a secret, and only
+         *     they can open the sample. PUT /rules, POST /rules/validate and POST
+         *     /rules/rollback take the samples of other nodes as "samples", and replay them
+         *     together with their own.
+         */
+        get: operations["sample"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/whoami": {
         parameters: {
             query?: never;
@@ -702,6 +725,10 @@ export interface components {
             /** @description About how many requests there were. */
             seen: number;
             one_caller_in: number;
+            /** @description How many nodes decided them. */
+            nodes: number;
+            /** @description How many nodes announce themselves: if more than nodes, the requests of the others are missing. */
+            announced?: number;
             /** @description How many of them were kept and tried. */
             requests: number;
             allowed: number;
@@ -1300,7 +1327,7 @@ export interface components {
         Error: {
             error: {
                 /** @enum {unknown} */
-                code: "INVALID_REQUEST" | "INVALID_RULES" | "BODY_TOO_LARGE" | "UNAUTHORIZED" | "FORBIDDEN" | "READ_ONLY" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CONFLICT" | "BEHIND" | "IMPACT" | "NOT_EDITABLE" | "CANARY" | "NO_CANARY" | "CANARY_EMPTY" | "PRECONDITION_FAILED" | "STORE_UNAVAILABLE" | "SOURCE_UNAVAILABLE" | "NOT_IN_FORCE" | "BUSY";
+                code: "INVALID_REQUEST" | "INVALID_RULES" | "BODY_TOO_LARGE" | "UNAUTHORIZED" | "FORBIDDEN" | "READ_ONLY" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CONFLICT" | "BEHIND" | "IMPACT" | "NOT_EDITABLE" | "CANARY" | "NO_CANARY" | "CANARY_EMPTY" | "ALONE" | "PRECONDITION_FAILED" | "STORE_UNAVAILABLE" | "SOURCE_UNAVAILABLE" | "NOT_IN_FORCE" | "BUSY";
                 message: string;
                 problems?: components["schemas"]["Problem"][];
                 diff?: components["schemas"]["Diff"];
@@ -1414,6 +1441,18 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Top"];
+            };
+        };
+        /** @description A sealed sample. */
+        Sample: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    /** Format: byte */
+                    sample: string;
+                };
             };
         };
         /** @description The denials, the newest first. */
@@ -1552,7 +1591,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too much would be denied (IMPACT), other publishes came first every time (CONFLICT), another node runs a version that the source has lost and this one never had (BEHIND), the text of the rules cannot be edited at this place (NOT_EDITABLE), a canary is on (CANARY), the canary to end is not on (NO_CANARY), or a canary would try nothing (CANARY_EMPTY). */
+        /** @description Too much would be denied (IMPACT), other publishes came first every time (CONFLICT), another node runs a version that the source has lost and this one never had (BEHIND), the text of the rules cannot be edited at this place (NOT_EDITABLE), a canary is on (CANARY), the canary to end is not on (NO_CANARY), a canary would try nothing (CANARY_EMPTY), or this node shares no secret with others (ALONE). */
         E409: {
             headers: {
                 [name: string]: unknown;
@@ -1579,7 +1618,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The store, or the source of the rules, does not answer; or (BUSY) too many large bodies are being read, too many live views are open, or another replay is running. */
+        /** @description The store, or the source of the rules, does not answer; or (BUSY) too many large bodies are being read, large answers sent, or live views open, or another replay is running. */
         E503: {
             headers: {
                 [name: string]: unknown;
@@ -1634,7 +1673,7 @@ export interface components {
         IfMatch: string;
     };
     requestBodies: {
-        /** @description The text of a rule file in YAML or JSON, or several files. */
+        /** @description The text of a rule file in YAML or JSON, or several files. {"text":…,"samples":[…]}, or with files in place of text, brings sealed samples of other nodes along. */
         Rules: {
             content: {
                 /**
@@ -1699,6 +1738,8 @@ export interface components {
             content: {
                 "application/json": {
                     version: number;
+                    /** @description Sealed samples of other nodes. */
+                    samples?: string[];
                 };
             };
         };
@@ -2399,6 +2440,27 @@ export interface operations {
             401: components["responses"]["E401"];
             403: components["responses"]["E403"];
             404: components["responses"]["E404"];
+        };
+    };
+    sample: {
+        parameters: {
+            query?: {
+                /** @description The greatest size; a larger sample keeps fewer callers. */
+                bytes?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Sample"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
+            409: components["responses"]["E409"];
+            503: components["responses"]["E503"];
         };
     };
     whoami: {

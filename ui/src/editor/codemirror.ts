@@ -46,6 +46,7 @@ const theme = EditorView.theme({
   '.cm-changedText': { background: 'none !important', borderBottom: '2px solid var(--good)' },
   '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', color: 'var(--text)' },
   '.cm-deletedChunk .cm-deletedText': { background: 'none !important', borderBottom: '2px solid var(--bad)' },
+  '.cm-chunkButtons button': { background: 'var(--surface) !important', color: 'var(--text) !important', border: '1px solid var(--control) !important', minHeight: '24px', padding: '0 8px', margin: '2px' },
   '.cm-tooltip': { backgroundColor: 'var(--surface)', color: 'var(--text)', border: '1px solid var(--line)' },
   '.cm-diagnostic': { borderLeftColor: 'var(--bad)' },
   '.cm-panels': { backgroundColor: 'var(--sunken)', color: 'var(--text)' },

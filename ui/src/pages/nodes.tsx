@@ -82,7 +82,7 @@ function Shards({ nodes }: { nodes: Node[] }) {
   const hidden = nodes.reduce((sum, n) => sum + (n.status?.more_shards ?? 0), 0)
   return (
     <>
-      <Table name="shards" caption="Servers of the store" rows={rows} columns={columns} keyOf={(s) => `${s.node} ${s.shard}`} empty="No node reports servers of a store: the store is the memory of each node." />
+      <Table name="shards" caption="Clocks and circuits" rows={rows} columns={columns} keyOf={(s) => `${s.node} ${s.shard}`} empty="No node reports servers of a store: the store is the memory of each node." />
       {hidden > 0 && <p class="quiet">{count(hidden)} servers are left out.</p>}
     </>
   )

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -38,7 +39,10 @@ type look struct {
 	dark          bool
 }
 
-var desk = look{width: 1280, height: 900}
+var (
+	desk  = look{width: 1280, height: 900}
+	phone = look{width: 390, height: 844, dark: true}
+)
 
 // newTab starts a browser with a tab on the pages at an address. The test fails if a page raises an
 // exception or breaks the Content-Security-Policy.
@@ -75,6 +79,8 @@ func (b *tab) listen(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		fault = e.ExceptionDetails.Error()
+	case *page.EventJavascriptDialogOpening:
+		fault = "a dialog: " + e.Message
 	case *log.EventEntryAdded:
 		if e.Entry.Source == log.SourceSecurity || strings.Contains(e.Entry.Text, "Content Security Policy") {
 			fault = e.Entry.Text

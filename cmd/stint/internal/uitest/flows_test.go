@@ -26,11 +26,11 @@ const orders = "match: {path_prefix: /v1/orders}\nby: [api_key]\n"
 func TestOperatorEditsARule(t *testing.T) {
 	w := newWorld(t)
 	busy(w)
-	b := newTab(t, w.pages(), desk)
+	b := newTab(t, w.pages(), phone)
 	b.signIn(operator)
 	b.click("Rules")
 	b.click("orders")
-	b.sees("30 a minute for each API key")
+	b.sees("30 an hour for each API key")
 	b.click("Edit…")
 	b.write(orders + "limit: much\n")
 	b.sees("line 3")
@@ -39,7 +39,8 @@ func TestOperatorEditsARule(t *testing.T) {
 	b.sees("No mistakes.")
 	b.click("Review the change…")
 	b.sees("allowed before, denied now")
-	b.sees("30/m")
+	b.sees("30/h")
+	b.audit("effects of a change")
 	b.fill("Reason", "weniger für alle <script>alert(1)</script>")
 	b.click("Publish the rule")
 	b.sees("2 a minute for each API key")
@@ -58,22 +59,69 @@ func TestTwoOperatorsEditAtOnce(t *testing.T) {
 	b.signIn(operator)
 	b.write("id: orders\n" + orders + "limit: 20/m\nheaders: ietf\n")
 	b.sees("No mistakes.")
-	w.do(http.MethodPut, "/rules/orders", "id: orders\nmatch: {path_prefix: /v2/orders}\nby: [api_key]\nlimit: 20/m\n")
+	other := newTab(t, w.pages()+"#/rules/orders/edit", phone)
+	other.signIn(admin)
+	other.write("id: orders\nmatch: {path_prefix: /v2/orders}\nby: [api_key]\nlimit: 20/m\n")
+	other.publish("the first one")
 	b.click("Review the change…")
 	b.sees("Somebody else has published a change meanwhile")
 	b.sees("Their change")
 	b.sees("They do not touch the same lines.")
 	b.await(editor + ".innerText.includes('/v2/orders')")
 	b.await(editor + ".innerText.includes('headers: ietf')")
-	b.sees("No mistakes.")
-	b.click("Review the change…")
-	b.fill("Reason", "both")
-	b.click("Publish the rule")
-	b.await("location.hash === '#/rules/orders'")
+	b.audit("merged")
+	b.publish("both")
 	got := w.do(http.MethodGet, "/rules/orders", "")
 	if !strings.Contains(got, "/v2/orders") || !strings.Contains(got, "ietf") {
 		t.Error(got)
 	}
+}
+
+// publish publishes the text of the editor.
+func (b *tab) publish(reason string) {
+	b.t.Helper()
+	b.sees("No mistakes.")
+	b.click("Review the change…")
+	b.fill("Reason", reason)
+	b.click("Publish the rule")
+	b.await("location.hash === '#/rules/orders'")
+}
+
+// Where both changed the same lines, the editor keeps those of the user, and takes the others
+// on demand.
+func TestConflictIsSolvedByHand(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
+	b.signIn(operator)
+	b.write("id: orders\n" + orders + "limit: 7/m\n")
+	b.sees("No mistakes.")
+	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 8/m\n")
+	b.click("Review the change…")
+	b.sees("In one place both changed the same lines")
+	b.await("document.querySelector('.editor').shadowRoot.querySelector('.cm-deletedChunk').innerText.includes('8/m')")
+	b.eval("[...document.querySelector('.editor').shadowRoot.querySelectorAll('button')].find(e => e.innerText === 'Take theirs').focus()")
+	b.run(chromedp.KeyEvent("\r"))
+	b.sees("Nothing is changed yet.")
+}
+
+// Values that callers choose are text, whatever they contain.
+func TestCallersCannotAddMarkup(t *testing.T) {
+	w := newWorld(t)
+	for range 30 {
+		w.check("<img src=x onerror=alert(1)>", "/v1/orders/<script>alert(2)</script>")
+	}
+	w.do(http.MethodPost, "/v1/ban?comment=%3Cscript%3Ealert(3)%3C/script%3E", `{"key":"<b>bold"}`)
+	b := newTab(t, w.pages()+"#/top", desk)
+	b.signIn(admin)
+	b.click("<img src…")
+	b.sees("/v1/orders/<script>alert(2)<")
+	b.goTo("#/audit")
+	b.sees("<script>alert(3)</script>")
+	b.goTo("#/audit?key_hash=%3Cscript%3E&who=%3Cb%3E")
+	b.sees("<script>")
+	b.goTo("#/%3Cscript%3E")
+	b.sees("There is no page “<script>”.")
+	b.await("document.querySelectorAll('#app script, #app img, #app b').length === 0")
 }
 
 // Listing and searching 10,000 rules takes at most three times as long as 100.
@@ -144,6 +192,7 @@ func TestDraftIsKept(t *testing.T) {
 		b.click("Back")
 	}
 	b.sees("Sign in again")
+	b.audit("second sign-in")
 	b.signIn("another-token-of-olga")
 	b.fill("Reason", "after the token")
 	b.click("Publish the rule")
@@ -156,7 +205,7 @@ func TestViewerSeesNoControlThatWrites(t *testing.T) {
 	busy(w)
 	b := newTab(t, w.pages(), desk)
 	b.signIn(viewer)
-	for _, page := range []struct{ hash, shows string }{{"#/rules", "orders"}, {"#/rules/orders", "30 a minute"}, {"#/versions", "version"}, {"#/versions/1", "the rules of the shop"}} {
+	for _, page := range []struct{ hash, shows string }{{"#/rules", "orders"}, {"#/rules/orders", "30 an hour"}, {"#/versions", "version"}, {"#/versions/1", "the rules of the shop"}} {
 		b.goTo(page.hash)
 		b.sees(page.shows)
 		for _, control := range []string{"Edit", "Delete", "New rule", "Roll back", "Publish"} {
@@ -174,7 +223,7 @@ func TestViewerSeesNoControlThatWrites(t *testing.T) {
 func TestOperatorBansAKey(t *testing.T) {
 	w := newWorld(t)
 	busy(w)
-	b := newTab(t, w.pages()+"#/key", desk)
+	b := newTab(t, w.pages()+"#/key", phone)
 	b.signIn(operator)
 	b.fill("API key", "sk_live_0")
 	b.click("Look up")
@@ -199,6 +248,7 @@ func TestOperatorBansAKey(t *testing.T) {
 	b.click("Set the limit")
 	b.sees("500 of 500")
 	b.sees("a mistake") // in the history of the key
+	b.audit("key")
 	if address, _ := b.eval("location.href").(string); strings.Contains(address, "sk_live") {
 		t.Error(address)
 	}
@@ -226,11 +276,12 @@ func TestLiveViewSurvivesARestart(t *testing.T) {
 // An operator replays a recording by the rules in force and by a draft.
 func TestOperatorReplaysARecording(t *testing.T) {
 	w := newWorld(t)
-	b := newTab(t, w.pages()+"#/replay", desk)
+	b := newTab(t, w.pages()+"#/replay", phone)
 	b.signIn(operator)
 	b.replay(recording(t))
 	b.sees("denied anew")
 	b.sees("2 callers")
+	b.audit("report of a replay")
 	before := w.do(http.MethodPost, "/v1/peek", `{"key":"alice","rule":"orders"}`)
 	if !strings.Contains(before, `"remaining":20`) {
 		t.Errorf("the replay touched a live key: %s", before)
