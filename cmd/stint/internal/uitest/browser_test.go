@@ -26,7 +26,7 @@ const patience = 20 * time.Second
 // tab is a page of the browser.
 type tab struct {
 	t    *testing.T
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // chromedp identifies a tab by its context
 	base string
 
 	mu     sync.Mutex

@@ -76,7 +76,7 @@ func (b *tab) picture(folder, name string) {
 	b.await("!document.querySelector('.loading')")
 	var picture []byte
 	b.run(chromedp.CaptureScreenshot(&picture))
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644); err != nil { //nolint:gosec // it is for everybody
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
