@@ -1081,6 +1081,12 @@ export interface components {
             requests: number;
             changed: number;
         };
+        /** @description One event of a stream. x-events of the answer has the schema of the JSON in data, by the event's name. */
+        StreamEvent: {
+            id?: string;
+            event: string;
+            data: string;
+        };
         LiveSecond: {
             /** @description The end, in milliseconds since the Unix epoch. */
             time_ms: number;
@@ -1170,6 +1176,8 @@ export interface components {
                 count: number;
                 /** @description How much of the count belongs to other keys at most. */
                 error: number;
+                /** @description A hash of the rule and the whole key under the secret of --key-hash-file, which /v1/denied takes. */
+                hash?: string;
                 /** @description A hash of the rule and the whole key, the same on every node. For the role admin alone. */
                 id?: string;
             }[];
@@ -1232,6 +1240,9 @@ export interface components {
             hash?: string;
             limits: components["schemas"]["State"][];
             lists?: components["schemas"]["ListEntry"][];
+            canary?: components["schemas"]["KeyCanary"];
+            /** @description Why there are no limits. Absent if there are some. */
+            hint?: string;
             denials: components["schemas"]["Denial"][];
             /** @description The number of denials of the key beyond the limit. */
             left_out?: number;
@@ -1291,7 +1302,7 @@ export interface components {
                 version?: number;
             }[];
         };
-        /** @description Whose state, by key and limit as for /v1/take, by key and rule (* is every rule that counts by API key), or by rule and attributes. */
+        /** @description Whose state, by key and limit as for /v1/take, by key and rule (* is every rule that counts by API key and, for an address, by address), or by rule and attributes. */
         Key: {
             key?: string;
             limit?: string | Record<string, never>;
@@ -1314,6 +1325,13 @@ export interface components {
              */
             listed?: "deny" | "allow";
         };
+        /** @description The state of the key under the rules of a canary. Absent without one. */
+        KeyCanary: {
+            version: number;
+            /** @description The canary has the caller: its rules decide, and the others do not. */
+            decides: boolean;
+            limits: components["schemas"]["State"][];
+        };
         States: {
             /** @description Shortened. */
             key: string;
@@ -1323,6 +1341,7 @@ export interface components {
             limits: components["schemas"]["State"][];
             /** @description The entries of lists that match the key (peek). */
             lists?: components["schemas"]["ListEntry"][];
+            canary?: components["schemas"]["KeyCanary"];
         };
         Error: {
             error: {
@@ -1497,7 +1516,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "text/event-stream": string;
+                "text/event-stream": components["schemas"]["StreamEvent"];
             };
         };
         /** @description Events, until the client leaves. */
@@ -1506,7 +1525,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "text/event-stream": string;
+                "text/event-stream": components["schemas"]["StreamEvent"];
             };
         };
         /** @description The last denials of the key, and the state of each limit. */
