@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
 
@@ -48,6 +50,9 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".md"), func(t *testing.T) {
 			t.Parallel()
 			p := newPage(t)
+			if strings.Contains(string(text), " postgres://") {
+				p.startPostgres()
+			}
 			for _, m := range found {
 				if strings.Contains(m[1], "grpcurl ") && !p.has("grpcurl") {
 					t.Skip("grpcurl is missing (run make servers)")
@@ -87,6 +92,25 @@ func newPage(t *testing.T) *page {
 	return p
 }
 
+// startPostgres starts the server of the URLs with the host 10.0.0.7, with the two users that
+// the documents name.
+func (p *page) startPostgres() {
+	p.t.Helper()
+	s := pgtest.Start(p.t)
+	s.Must("CREATE ROLE owner SUPERUSER LOGIN PASSWORD '" + pgtest.Password + "'")
+	s.Must("CREATE DATABASE limits")
+	address, err := url.Parse(s.URL())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.env = append(p.env, "POSTGRES="+address.Host, "PGPASSWORD="+pgtest.Password)
+	for _, name := range []string{"store.secret", "owner.secret"} {
+		if err := os.WriteFile(filepath.Join(p.folder, name), []byte(pgtest.Password), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // has reports whether a program is in the PATH of the commands.
 func (p *page) has(program string) bool {
 	c := exec.CommandContext(p.t.Context(), "bash", "-c", "command -v "+program)
@@ -117,6 +141,7 @@ func (p *page) write() {
 	for name, content := range map[string]string{
 		"rules.yaml":          string(rules),
 		"rules/rules.yaml":    string(rules),
+		"new.yaml":            string(rules),
 		"rules.json":          `{"rules":[{"id":"orders","match":{"path_prefix":"/v1/orders"},"limit":50,"window":"1m"}]}`,
 		"ratelimit/edge.yaml": "domain: edge\ndescriptors:\n  - key: remote_address\n    rate_limit: {unit: minute, requests_per_unit: 60}\n",
 		"access.log":          string(log),

@@ -23,6 +23,7 @@ translate() {
     translated=()
     for a; do
         a=${a//10.0.0.5:6379/$REDIS} a=${a//127.0.0.1:6379/$REDIS}
+        a=${a//10.0.0.7:5432\/limits/10.0.0.7\/limits} a=${a//10.0.0.7\/limits/${POSTGRES-}\/limits?sslmode=disable}
         a=${a//https:\/\/login.example.com\/.well-known\/jwks.json/jwks.json}
         case $a in
         *localhost:8080*) a=${a//localhost:8080/127.0.0.1:$(port http)} ;;
@@ -39,13 +40,26 @@ translate() {
 
 curl() {
     translate "$@"
+    if [[ " $* " == *"/v1/live "* ]]; then # it has no end
+        command curl --no-progress-meter --fail-with-body --max-time 2 "${translated[@]}" || [ $? = 28 ]
+        return
+    fi
     command curl --no-progress-meter --fail-with-body "${translated[@]}"
     echo
 }
 
 grpcurl() {
     translate "$@"
+    if [[ " $* " == *"/v1/live "* ]]; then # it has no end
+        command curl --no-progress-meter --fail-with-body --max-time 2 "${translated[@]}" || [ $? = 28 ]
+        return
+    fi
     command grpcurl "${translated[@]}"
+}
+
+psql() {
+    translate "$@"
+    command psql -q -v ON_ERROR_STOP=1 "${translated[@]}"
 }
 
 redis-cli() {
