@@ -95,12 +95,12 @@ func (b *block) place(names []string) uint8 {
 // oldest returns the oldest event. There is at least one.
 func (s *blocks) oldest() *entry { return &s.list[0].entries[s.list[0].dropped] }
 
-// all returns the events, the oldest first.
-func (s *blocks) all() iter.Seq2[*entry, *block] {
-	return func(yield func(*entry, *block) bool) {
+// hashes returns the hashes of the events.
+func (s *blocks) hashes() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
 		for _, b := range s.list {
 			for i := b.dropped; i < len(b.entries); i++ {
-				if !yield(&b.entries[i], b) {
+				if !yield(b.entries[i].hash) {
 					return
 				}
 			}
@@ -108,12 +108,34 @@ func (s *blocks) all() iter.Seq2[*entry, *block] {
 	}
 }
 
-// hashes returns the hashes of the events.
-func (s *blocks) hashes() iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		for e := range s.all() {
-			if !yield(e.hash) {
-				return
+// view is what a block has at one moment. It stays as it is while the block gets further events,
+// because those are added behind it.
+type view struct {
+	names   [][]string
+	entries []entry
+	text    string
+}
+
+// views returns what the blocks have, the oldest first. Requests wait for the sample meanwhile, so
+// it copies no event.
+func (s *blocks) views() views {
+	all := make(views, len(s.list))
+	for i, b := range s.list {
+		all[i] = view{b.names, b.entries[b.dropped:], b.text.String()}
+	}
+	return all
+}
+
+type views []view
+
+// all returns the events, the oldest first.
+func (v views) all() iter.Seq2[*entry, *view] {
+	return func(yield func(*entry, *view) bool) {
+		for i := range v {
+			for j := range v[i].entries {
+				if !yield(&v[i].entries[j], &v[i]) {
+					return
+				}
 			}
 		}
 	}
@@ -147,12 +169,11 @@ type event struct {
 	values  []string // an absent value is ""
 }
 
-// event returns an entry with its attributes. The values are parts of the text of the block,
-// which never changes.
-func (b *block) event(e *entry) event {
-	names := b.names[e.names]
+// event returns an entry with its attributes. The values are parts of the text of the block.
+func (v *view) event(e *entry) event {
+	names := v.names[e.names]
 	values := make([]string, len(names))
-	text := b.text.String()[e.from:]
+	text := v.text[e.from:]
 	for i := range values {
 		n := int(text[0])<<8 | int(text[1])
 		text = text[lengthBytes:]

@@ -2,7 +2,9 @@ package impact
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stintdev/stint/rule"
@@ -68,9 +70,9 @@ func TestEventsShareBlocks(t *testing.T) {
 				t.Errorf("%d events in %d blocks", s.count, n)
 			}
 			next := int64(maxEvents + maxEntries/2)
-			for e, b := range s.all() {
-				if e.t != next || len(b.entries) > maxEntries || b.text.Len() > maxText {
-					t.Fatalf("event %d is %d, in a block with %d events and %d bytes", next, e.t, len(b.entries), b.text.Len())
+			for e, b := range s.views().all() {
+				if e.t != next || len(b.entries) > maxEntries || len(b.text) > maxText {
+					t.Fatalf("event %d is %d, in a block with %d events and %d bytes", next, e.t, len(b.entries), len(b.text))
 				}
 				next++
 			}
@@ -78,5 +80,57 @@ func TestEventsShareBlocks(t *testing.T) {
 				t.Errorf("the newest event is %d", next-1)
 			}
 		})
+	}
+}
+
+// Requests wait for the sample while a replay takes its events, so it copies no event meanwhile.
+func TestRequestsDoNotWaitForEvents(t *testing.T) {
+	s := full(t)
+	if n := testing.AllocsPerRun(10, func() { s.snapshot(s.now().UnixMicro() + second) }); n > 2 {
+		t.Errorf("%v pieces of memory", n)
+	}
+}
+
+// The events of a replay stay as they were while the sample gets others and drops the oldest.
+func TestReplaysBesideRequests(t *testing.T) {
+	s := full(t)
+	var replays sync.WaitGroup
+	for range 4 {
+		replays.Go(func() {
+			b, _ := s.recent()
+			for i := 1; i < len(b.events); i++ {
+				was, _ := b.events[i-1].Attribute("path")
+				is, _ := b.events[i].Attribute("path")
+				before, _ := strconv.Atoi(was)
+				if now, err := strconv.Atoi(is); err != nil || now != before+1 {
+					t.Errorf("the path of event %d is %q, after %q", i, is, was)
+					return
+				}
+			}
+		})
+	}
+	fill(s, maxEvents, 2*maxEvents)
+	replays.Wait()
+}
+
+// full returns a sample with maxEvents events.
+func full(t *testing.T) *Sample {
+	t.Helper()
+	s := New(nil)
+	fill(s, 0, maxEvents)
+	if s.events.count != maxEvents {
+		t.Fatalf("%d events", s.events.count)
+	}
+	return s
+}
+
+// fill adds requests whose paths are the numbers from first on, however fast they are.
+func fill(s *Sample, first, end int) {
+	names := []string{"api_key", "path"}
+	for i := first; i < end; i++ {
+		s.mu.Lock()
+		s.room = burst
+		s.mu.Unlock()
+		s.Add(names, rule.Map{"api_key": "key", "path": strconv.Itoa(i)}, 1, &rule.Outcome{})
 	}
 }

@@ -197,26 +197,34 @@ func few(hashes iter.Seq[uint64], mask uint64) bool {
 // recent returns the events in the window whose callers were kept throughout it, and the keys that
 // selected the callers.
 func (s *Sample) recent() (b batch, k *secrets) {
+	since, until := s.window()
+	b, events, k := s.snapshot(until)
+	inWindow := func(e *entry) bool { return e.t >= since && e.t < until }
+	for e := range events.all() {
+		if inWindow(e) {
+			b.mask = max(b.mask, e.mask)
+		}
+	}
+	for e, of := range events.all() {
+		if inWindow(e) && e.hash&b.mask == 0 {
+			b.events = append(b.events, of.event(e))
+		}
+	}
+	b.seen = max(b.seen, uint64(len(b.events)))
+	return b, k
+}
+
+// snapshot returns a batch without its events, the events from which recent selects them, and the
+// keys. Requests wait for the sample only in here.
+func (s *Sample) snapshot(until int64) (b batch, events views, k *secrets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	since, until := s.window()
 	b.until = until
 	// The mask may have dropped requests since it grew, even if no request has been kept since then. A
 	// mask that is left from an earlier flood has dropped nothing without requests.
 	if b.seen = s.seen.sum(until - second); b.seen > 0 {
 		if b.mask = s.mask.Load(); b.mask == pause {
 			b.mask = s.after
-		}
-	}
-	inWindow := func(e *entry) bool { return e.t >= since && e.t < until }
-	for e := range s.events.all() {
-		if inWindow(e) {
-			b.mask = max(b.mask, e.mask)
-		}
-	}
-	for e, of := range s.events.all() {
-		if inWindow(e) && e.hash&b.mask == 0 {
-			b.events = append(b.events, of.event(e))
 		}
 	}
 	lost := []int64{s.began}
@@ -228,8 +236,7 @@ func (s *Sample) recent() (b batch, k *secrets) {
 			b.since = max(b.since, t)
 		}
 	}
-	b.seen = max(b.seen, uint64(len(b.events)))
-	return b, s.secrets.Load()
+	return b, s.events.views(), s.secrets.Load()
 }
 
 // window returns the times between which requests are replayed, in µs.

@@ -51,7 +51,7 @@ func (l *live) cost(key string, cost int64) {
 }
 
 func (l *live) newest() (newest entry) {
-	for e := range l.sample.events.all() {
+	for e := range l.sample.events.views().all() {
 		newest = *e
 	}
 	return newest
