@@ -248,12 +248,24 @@ func printSides(out io.Writer, s *adminclient.States) error {
 		return err
 	}
 	l := &printer{w: out}
-	if s.Canary.Decides {
-		l.printf("the canary, version %d, decides the requests of this key\n", s.Canary.Version)
-	} else {
-		l.printf("the old rules decide the requests of this key, and not the canary, version %d\n", s.Canary.Version)
-	}
+	l.side(s.Canary)
 	return l.err
+}
+
+// side prints which side of a canary decides the requests of a key.
+func (l *printer) side(c *adminclient.KeyCanary) {
+	of := "of this key"
+	if c.Keyless {
+		of = "of this address that have no API key"
+	}
+	switch {
+	case c.Decides == nil:
+		l.printf("which rules decide is unknown, because the canary, version %d, splits callers by %s (give --attribute %s=VALUE, too)\n", c.Version, cell(c.By), cell(c.By))
+	case *c.Decides:
+		l.printf("the canary, version %d, decides the requests %s\n", c.Version, of)
+	default:
+		l.printf("the old rules decide the requests %s, and not the canary, version %d\n", of, c.Version)
+	}
 }
 
 // entry prints an entry of a list, such as "on the deny list: 203.0.113.0/24, until …".

@@ -109,7 +109,7 @@ func TestACanaryIsPublishedShownAndPromoted(t *testing.T) {
 // A key has a state under both sides of a canary, and one of them decides its requests.
 func TestBothSidesOfACanaryAreShown(t *testing.T) {
 	f, _ := newCanaryFixture(t)
-	f.want(200, "PUT", "/rules?canary=0.5", replaced("limit: 10,", "limit: 5,")+"  - {id: tried, by: [api_key], limit: 3, window: 60}\n")
+	f.want(200, "PUT", "/rules?canary=0.5", replaced("limit: 10,", "limit: 5,")+"  - {id: tried, by: [api_key], limit: 3, window: 60}\n  - {id: users, by: [user], limit: 3, window: 60}\n")
 	_, on := f.keeper.Current()
 	decides := 0
 	for i := range 20 {
@@ -134,6 +134,20 @@ func TestBothSidesOfACanaryAreShown(t *testing.T) {
 		t.Error(got.body)
 	}
 	f.want(404, "POST", "/v1/peek", `{"key":"sk_live_1","rule":"none"}`)
+	for body, want := range map[string]struct{ known, keyless bool }{
+		`{"key":"192.0.2.1","rule":"*"}`:                                          {true, true},
+		`{"key":"alice","rule":"users"}`:                                          {false, false}, // which API key alice has is not known
+		`{"attributes":{"user":"alice"},"rule":"users"}`:                          {false, false},
+		`{"attributes":{"user":"alice","api_key":"sk_live_1"},"rule":"users"}`:    {true, false},
+		`{"attributes":{"user":"alice","ip":"192.0.2.1"},"rule":"users"}`:         {true, true},
+		`{"attributes":{"ip":"192.0.2.1","api_key":"sk_live_1"},"rule":"orders"}`: {true, false},
+	} {
+		got := f.want(200, "POST", "/v1/peek", body)
+		_, known := got.at(t, "canary").(map[string]any)["decides"]
+		if keyless := got.at(t, "canary").(map[string]any)["keyless"] == true; known != want.known || keyless != want.keyless || got.at(t, "canary.by") != "api_key" {
+			t.Errorf("%s: %s", body, got.body)
+		}
+	}
 	f.want(200, "POST", "/v1/canary/abort", "")
 	if got := f.want(200, "POST", "/v1/peek", `{"key":"sk_live_1","rule":"orders"}`); strings.Contains(got.body, "canary") {
 		t.Error(got.body)

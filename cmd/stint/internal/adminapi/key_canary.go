@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -15,8 +16,14 @@ import (
 // keyCanary is the state of a key under the rules of a canary.
 type keyCanary struct {
 	Version uint64 `json:"version"`
-	// Decides says that the canary has the caller: its rules decide, and the others do not.
-	Decides bool        `json:"decides"`
+	// By is the attribute whose values the canary splits: api_key, or an address in place of a
+	// missing one; or ip.
+	By string `json:"by"`
+	// Decides says that the canary has the caller: its rules decide, and the others do not. It is nil
+	// if the request does not name the caller by By.
+	Decides *bool `json:"decides,omitempty"`
+	// Keyless says that Decides is about the requests of an address that have no API key.
+	Keyless bool        `json:"keyless,omitempty"`
 	Limits  []limitBody `json:"limits"`
 }
 
@@ -35,19 +42,43 @@ func (a *API) states(r *request, k *keyRequest) (keyBody, error) {
 		return body, err
 	}
 	other, otherErr := k.eachState(tried, read)
-	body.Canary = &keyCanary{Version: on.Number, Limits: other.Limits, Decides: on.Canary.Has(set.Caller(k.caller(), on.Canary.By))}
-	if k.rule != everyRule && set.Rule(k.rule) == nil || errors.Is(err, errNoRule) {
+	body.Canary = &keyCanary{Version: on.Number, By: on.Canary.By, Limits: other.Limits}
+	body.Canary.find(k, set, tried, on.Canary)
+	switch {
+	case k.uncounted(set, err):
+		err = otherErr
+	case err == nil && !k.uncounted(tried, otherErr):
 		err = otherErr
 	}
 	return body, err
 }
 
-// caller returns the attributes of the caller. A key alone is an API key or an address.
-func (k *keyRequest) caller() rule.Map {
-	switch {
-	case k.attributes != nil:
+// uncounted reports whether the error of eachState is that the set has no rule for the key.
+func (k *keyRequest) uncounted(set *rule.Set, err error) bool {
+	return errors.Is(err, errNoRule) || k.rule != everyRule && set.Rule(k.rule) == nil
+}
+
+// find finds out which rules decide the requests of the caller.
+func (c *keyCanary) find(k *keyRequest, set, tried *rule.Set, split *ruleset.Canary) {
+	caller := k.caller(set, tried)
+	if text := set.Caller(caller, c.By); text != "" {
+		has := split.Has(text)
+		c.Decides, c.Keyless = &has, c.By != "ip" && caller["api_key"] == ""
+	}
+}
+
+// caller returns what is known of the caller. A key alone is the value of the attribute by which
+// its rule counts or, for every rule, an API key or an address.
+func (k *keyRequest) caller(set, tried *rule.Set) rule.Map {
+	if k.attributes != nil {
 		return k.attributes
-	case k.isAddress():
+	}
+	for _, in := range []*rule.Set{set, tried} {
+		if one := in.Rule(k.rule); k.rule != everyRule && one != nil && len(in.By(one)) == 1 {
+			return rule.Map{in.By(one)[0]: k.key}
+		}
+	}
+	if k.isAddress() {
 		return rule.Map{"ip": k.key}
 	}
 	return rule.Map{"api_key": k.key}

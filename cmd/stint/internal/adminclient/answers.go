@@ -150,7 +150,9 @@ type States struct {
 // KeyCanary is the state of a key under the rules of a canary.
 type KeyCanary struct {
 	Version uint64  `json:"version"`
-	Decides bool    `json:"decides"` // the canary has the caller
+	By      string  `json:"by"`                // the attribute whose values the canary splits
+	Decides *bool   `json:"decides,omitempty"` // the canary has the caller; nil: unknown
+	Keyless bool    `json:"keyless,omitempty"` // Decides is about requests without an API key
 	Limits  []State `json:"limits"`
 }
 

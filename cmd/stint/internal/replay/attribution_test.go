@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -323,5 +324,23 @@ func TestARuleBehindAStricterOneIsSeen(t *testing.T) {
 	}
 	if got, want := s.PerRule[1].Attribution, (Attribution{Binding: 9, Also: 9, Alone: 9}); got != want {
 		t.Errorf("by-ip has %+v, want %+v", got, want)
+	}
+}
+
+// An interrupted replay reports the same events in all its counts.
+func TestAnInterruptedReplayCountsEachEventAlone(t *testing.T) {
+	var text strings.Builder
+	for i := range 3 * progressEvery {
+		fmt.Fprintf(&text, `{"t_us":%d,"ip":"192.0.2.%d","api_key":"k"}`+"\n", 1772521924000000+i, i%9)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	o := Options{Alone: true, Rules: ruleSet(t, "rules: [{id: a, by: [ip], limit: 1, window: 86400}, {id: b, by: [api_key], limit: 1000000, window: 1}]")}
+	o.Progress = func(Progress) { stop() }
+	r, err := Run(ctx, o, inputsOf(text.String())...)
+	if err == nil || r.Events == 0 || r.Denied == 0 {
+		t.Fatalf("%v, %d events, %d denied", err, r.Events, r.Denied)
+	}
+	if a := r.PerRule[0]; a.Alone != a.Binding {
+		t.Errorf("%d denied alone, %d in all", a.Alone, a.Binding)
 	}
 }
