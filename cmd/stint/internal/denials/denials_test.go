@@ -112,6 +112,20 @@ func TestADenialSaysWhatTheDecisionSaid(t *testing.T) {
 	}
 }
 
+// A caller cannot choose a key whose denials appear under the hash of another key.
+func TestNoKeyHasTheHashOfAnID(t *testing.T) {
+	r := newRecording(t)
+	a := rule.Map{"api_key": "id 7", "path": "/orders/7", "ip": "192.0.2.1"}
+	r.decide(a, 1)
+	r.decide(a, 1)
+	if got := r.read(Query{}).Items; len(got) != 1 || got[0].Hash == r.HashID(7) {
+		t.Errorf("%+v", got)
+	}
+	if got := r.read(Query{Hash: r.HashID(7)}).Items; len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestTakesAndEnvoyAreRecorded(t *testing.T) {
 	r := newRecording(t)
 	limit, err := stint.Spec{Name: "chosen_by_caller", Limit: 1, Window: time.Hour, FromCaller: true}.Compile()

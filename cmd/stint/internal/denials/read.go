@@ -231,7 +231,7 @@ func (s *selection) cut() {
 func (r *Recent) hash(e *entry) string {
 	text := rule.KeyText(e.parts()[keyPart])
 	if e.isCut(keyPart) {
-		text = strconv.FormatUint(e.key, 16)
+		text = noKey + "cut " + strconv.FormatUint(e.key, 16)
 	}
 	return r.options.Key.Hash(text)
 }
@@ -239,8 +239,12 @@ func (r *Recent) hash(e *entry) string {
 // HashID returns the hash that stands for a key of a rule, from its [topkeys.ID]. Lists of top
 // keys have it, because they do not hold whole keys.
 func (r *Recent) HashID(id uint64) string {
-	return r.options.Key.Hash("id " + strconv.FormatUint(id, 16))
+	return r.options.Key.Hash(noKey + "id " + strconv.FormatUint(id, 16))
 }
+
+// noKey begins texts that are hashed in place of a key. A key has no control characters, so no
+// caller can choose one with the hash of another.
+const noKey = "\x00"
 
 // denial returns an entry as an operator may see it.
 func (r *Recent) denial(f *found) Denial {
