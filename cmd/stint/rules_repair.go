@@ -33,7 +33,8 @@ Stint numbers versions in order. A foreign version with a number far ahead block
 every later change, because no number can follow it. The command forgets the
 versions whose numbers Stint never gave out, and publishes the newest version
 below them again, or the rules of FILE. Every node follows, also one that runs a
-forgotten version.
+forgotten version. The command also replaces the secret of the nodes, which the
+intruder may know.
 
 First revoke the intruder's write access: change the password, or the rights of
 the database user. Then review the rules that are published again: a foreign

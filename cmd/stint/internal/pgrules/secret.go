@@ -2,6 +2,7 @@ package pgrules
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -41,14 +42,25 @@ func (s *Source) readSecret(ctx context.Context) (text string, err error) {
 	return text, err
 }
 
-// removeWrongSecret removes a secret that [ruleset.CheckSecret] refuses, so that a node stores
-// another. A role that cannot read the secret can still repair the rules.
-func (s *Source) removeWrongSecret(ctx context.Context) error {
-	text, err := s.readSecret(ctx)
-	if err != nil || ruleset.CheckSecret(text) == nil {
-		return nil //nolint:nilerr // there is no secret that this role could remove
+// replaceSecret stores another secret, if the table exists. A role that may not write the secret can
+// still repair the rules, unless [ruleset.CheckSecret] refuses the secret.
+func (s *Source) replaceSecret(ctx context.Context) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+s.secret); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO `+s.secret+` (secret) VALUES ($1::text) ON CONFLICT (one) DO NOTHING`, rand.Text())
+		return err
+	})
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case ok && failed.Code == undefinedTable:
+		return nil
+	case ok && failed.Code == insufficientPrivilege:
+		if text, unread := s.readSecret(ctx); unread != nil || ruleset.CheckSecret(text) == nil {
+			return nil
+		}
 	}
-	_, err = s.pool.Exec(ctx, `DELETE FROM `+s.secret+` WHERE secret = $1::text`, text)
 	return err
 }
 

@@ -194,8 +194,8 @@ func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err
 }
 
 // Truncate forgets the versions numbered higher than above, and rows that are
-// not versions. It also removes the nodes, which announce themselves again, and a
-// wrong secret.
+// not versions. It also removes the nodes, which announce themselves again, and
+// replaces the secret.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (s *Source) Truncate(ctx context.Context, above uint64) error {
 		return err
 	})
 	if err == nil {
-		err = s.removeWrongSecret(ctx)
+		err = s.replaceSecret(ctx)
 	}
 	return s.explain(err)
 }
@@ -247,8 +247,9 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 }
 
 const (
-	uniqueViolation = "23505"
-	undefinedTable  = "42P01"
+	uniqueViolation       = "23505"
+	undefinedTable        = "42P01"
+	insufficientPrivilege = "42501"
 )
 
 // conflict returns the reason why a version was not added. If the newest

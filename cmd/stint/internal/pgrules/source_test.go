@@ -2,6 +2,7 @@ package pgrules_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -239,7 +240,8 @@ func repairs(t *testing.T, s *pgtest.Server) {
 	})
 }
 
-// A text that another program has written is no secret. A repair removes it, and keeps a right one.
+// A text that another program has written is no secret. A repair replaces it, and a right one, too,
+// because whoever wrote to the database may know that.
 func repairsSecret(t *testing.T, s *pgtest.Server) {
 	source := open(t, s, "wrong")
 	truncate := func() {
@@ -250,23 +252,26 @@ func repairsSecret(t *testing.T, s *pgtest.Server) {
 	}
 	truncate() // the table is missing
 	const right = "the secret of all nodes"
-	secret := func(proposed string) {
+	if got, err := source.Secret(t.Context(), right); err != nil || got != right {
+		t.Errorf("%q, %v", got, err)
+	}
+	replaced := func() {
 		t.Helper()
-		if got, err := source.Secret(t.Context(), proposed); err != nil || got != right {
-			t.Errorf("%q, %v", got, err)
+		truncate()
+		for _, proposed := range []string{right, "another secret of a node"} {
+			if got, err := source.Secret(t.Context(), proposed); err != nil || got == proposed || len(got) != len(rand.Text()) {
+				t.Errorf("%q, %v", got, err)
+			}
 		}
 	}
-	secret(right)
-	truncate()
-	secret("another secret of a node")
+	replaced()
 	if _, err := connect(t, s).Exec(t.Context(), `UPDATE "wrong_rules_secret" SET secret = 'x'`); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := source.Secret(t.Context(), right); err == nil || got != "" || !strings.Contains(err.Error(), "stint rules repair") {
 		t.Errorf("%q, %v", got, err)
 	}
-	truncate()
-	secret(right)
+	replaced()
 }
 
 func forgedHash(text string) string {

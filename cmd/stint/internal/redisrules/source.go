@@ -10,6 +10,7 @@ package redisrules
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -196,15 +197,15 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 type login struct{ username, password, sentinelUsername, sentinelPassword string }
 
 // Truncate forgets the versions numbered higher than above and the record of
-// their numbers. It also removes the nodes, which announce themselves again, and a
-// wrong secret.
+// their numbers. It also removes the nodes, which announce themselves again, and
+// replaces the secret.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	keys := []string{s.key("versions"), s.key("files"), s.key("nodes"), s.key("seen"), s.key("secret")}
-	args := []string{strconv.FormatUint(above, 10), strconv.Itoa(ruleset.LeastSecret), strconv.Itoa(ruleset.MostSecret)}
+	args := []string{strconv.FormatUint(above, 10), rand.Text()}
 	if err := s.truncate.Exec(ctx, c, keys, args).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return s.explain(err)
 	}

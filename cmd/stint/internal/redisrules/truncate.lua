@@ -5,10 +5,9 @@
 -- KEYS[2]  hash: from the number of a version to the whole version
 -- KEYS[3]  hash: the announcements of the nodes
 -- KEYS[4]  sorted set: when each node is forgotten
--- KEYS[5]  string: the secret of the nodes; one of a wrong length is deleted
+-- KEYS[5]  string: the secret of the nodes
 -- ARGV[1]  the number
--- ARGV[2]  the least length of the secret
--- ARGV[3]  the greatest length of the secret
+-- ARGV[2]  another secret
 local entries = redis.pcall('XRANGE', KEYS[1], '-', ARGV[1])
 redis.call('DEL', KEYS[1])
 if not entries.err then
@@ -34,7 +33,4 @@ else
   end
 end
 redis.call('DEL', KEYS[3], KEYS[4])
-local length = redis.pcall('STRLEN', KEYS[5])
-if type(length) == 'table' or length < tonumber(ARGV[2]) or length > tonumber(ARGV[3]) then
-  redis.call('DEL', KEYS[5])
-end
+redis.call('SET', KEYS[5], ARGV[2])

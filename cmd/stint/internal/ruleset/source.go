@@ -84,7 +84,7 @@ const (
 type Truncater interface {
 	// Truncate forgets every version numbered higher than above, whatever it
 	// contains, any other state that prevents the following numbers from being
-	// given out, and a secret that [CheckSecret] refuses.
+	// given out. It replaces the secret, which whoever wrote there may have read.
 	Truncate(ctx context.Context, above uint64) error
 }
 
