@@ -44,6 +44,7 @@ func TestPostgres(t *testing.T) {
 	ruletest.Emergency(t, func(t *testing.T) emergency.Source { return open(t, s, "emergency") })
 	ruletest.Canary(t, func(t *testing.T) ruletest.CanarySource { return open(t, s, "canary") })
 	t.Run("repairsAWrongSecret", func(t *testing.T) { repairsSecret(t, s) })
+	t.Run("repairsWithoutTheSecret", func(t *testing.T) { repairsWithoutTheSecret(t, s) })
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
 	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })
@@ -272,6 +273,44 @@ func repairsSecret(t *testing.T, s *pgtest.Server) {
 		t.Errorf("%q, %v", got, err)
 	}
 	replaced()
+}
+
+// A role that may not write the secret repairs the rules, and keeps a right secret. It cannot
+// replace a wrong one, and says so.
+func repairsWithoutTheSecret(t *testing.T, s *pgtest.Server) {
+	owner := connect(t, s)
+	must := func(statement string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const right = "the secret of all nodes"
+	all := open(t, s, "limited")
+	if _, err := all.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all.Secret(t.Context(), right); err != nil {
+		t.Fatal(err)
+	}
+	must(`CREATE ROLE limited LOGIN PASSWORD 'hidden'`)
+	must(`GRANT ALL ON "limited_rules", "limited_rules_nodes" TO limited`)
+	must(`GRANT SELECT, INSERT ON "limited_rules_secret" TO limited`)
+	source, err := pgrules.New(pgrules.Options{URL: strings.Replace(s.URL(), "stint@", "limited@", 1), Password: secret.Fixed("hidden"), Prefix: "limited"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Close)
+	if err := source.Truncate(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	if got, err := source.Secret(t.Context(), "another secret of a node"); err != nil || got != right {
+		t.Errorf("%q, %v", got, err)
+	}
+	must(`UPDATE "limited_rules_secret" SET secret = 'x'`)
+	if err := source.Truncate(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Error(err)
+	}
 }
 
 func forgedHash(text string) string {
