@@ -181,16 +181,16 @@ func (c *conn) askStatistics() (s statistics, err error) {
 	if err := c.send(); err != nil {
 		return s, err
 	}
-	values := map[string]string{}
+	values, settings := map[string]string{}, map[string]string{} // both have a value named evictions
 	if err := c.readStatistics(values); err != nil {
 		return s, err
 	}
-	if err := c.readStatistics(values); err != nil {
+	if err := c.readStatistics(settings); err != nil {
 		if _, refused := errors.AsType[*refusal](err); !refused { // what the server does not tell, it has by default
 			return s, err
 		}
 	}
-	s.version, s.noCAS = values["version"], values["cas_enabled"] == "no"
+	s.version, s.noCAS = values["version"], settings["cas_enabled"] == "no"
 	s.time, _ = strconv.ParseInt(values["time"], 10, 64) // 0: not told
 	s.evictions, _ = strconv.ParseUint(values["evictions"], 10, 64)
 	uptime, _ := strconv.ParseInt(values["uptime"], 10, 64)

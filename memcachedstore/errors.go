@@ -39,7 +39,7 @@ var meanings = []struct {
 
 	problem, mend string
 }{
-	{"object too large", stint.CodeExhausted, cas.KindItemFull, "takes no item of the size that the key needs", "start it with -I 128k or more, which -I 1m, the default, is"},
+	{"object too large", stint.CodeExhausted, cas.KindItemFull, "takes no item of the size that the key needs", "start it with -I 1m, which is the default"},
 	{"out of memory", stint.CodeUnavailable, "oom", "is full", "give it more memory with -m, or let it evict items: start it without -M"},
 	{"too many open connections", stint.CodeUnavailable, "connections", "has no free connection", "raise its -c, or lower Conns of the store's options"},
 	{"unauthenticated", stint.CodeUnavailable, "noauth", "asks for a password", "start it without -Y, and let only the nodes reach it: the store has no credentials for Memcached"},

@@ -124,7 +124,8 @@ func ParseURL(text string) (o Options, err error) {
 // hostPort returns the address of a host of a URL, with its port.
 func hostPort(host string) (string, error) {
 	u, err := url.Parse("memcached://" + host)
-	if err != nil || host == "" || u.Hostname() == "" || u.Host != host || !clean(host) {
+	bare := !strings.HasPrefix(host, "[") && strings.Count(host, ":") > 1
+	if err != nil || u.Hostname() == "" || u.Host != host || bare || !clean(host) {
 		return "", wrongURL("a server is empty, or not host or host:port", "write it as memcached://host1,host2:11212, and an IPv6 address as [::1]")
 	}
 	port := cmp.Or(u.Port(), defaultPort)

@@ -124,16 +124,20 @@ func (s *server) release(c *conn, err error) {
 	defer s.mu.Unlock()
 	if err != nil || s.closed {
 		s.dropLocked(c)
-		for _, idle := range s.idle {
-			s.dropLocked(idle)
-		}
-		s.idle = nil
+		s.dropIdleLocked()
 		return
 	}
 	if cap(c.out) > mostBuffer {
 		c.out = nil
 	}
 	s.idle = append(s.idle, c)
+}
+
+func (s *server) dropIdleLocked() {
+	for _, c := range s.idle {
+		s.dropLocked(c)
+	}
+	s.idle = nil
 }
 
 func (s *server) dropLocked(c *conn) {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,7 +64,27 @@ func (s *Server) Kill() {
 
 // Freeze suspends the server. The kernel still accepts connections and bytes, but the server
 // does not answer until Thaw.
-func (s *Server) Freeze() { s.signal("-STOP") }
+func (s *Server) Freeze() {
+	s.t.Helper()
+	s.signal("-STOP")
+	for end := time.Now().Add(patience); !s.stopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("memcached does not stop")
+		}
+	}
+}
+
+// stopped reports whether all threads of the server have stopped, where the system tells.
+func (s *Server) stopped() bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid)) // the pattern is well formed
+	for _, file := range files {
+		text, _ := os.ReadFile(file) //nolint:gosec // of the kernel: PID (NAME) STATE …; empty if the thread has ended
+		if state := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]); len(state) > 0 && string(state[0]) != "T" {
+			return false
+		}
+	}
+	return true
+}
 
 // Thaw resumes a frozen server, which then handles what has arrived in the meantime.
 func (s *Server) Thaw() { s.signal("-CONT") }
