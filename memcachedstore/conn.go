@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -57,7 +58,7 @@ func (c *conn) use(ctx context.Context, f func(*conn) error) error {
 	case err == nil && !stopped:
 		return ctx.Err() // the past deadline may hit the next call
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errors.Join(context.DeadlineExceeded, err)
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err
 }

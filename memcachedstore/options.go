@@ -39,6 +39,14 @@ type Options struct {
 	// Heartbeat is the interval at which the store announces itself and compares the clocks
 	// of the nodes. 0 means 1 s; below 0 means never.
 	Heartbeat time.Duration
+	// CallerBytes bounds the bytes that this store writes for limits that callers bring
+	// (stint.Spec.FromCaller). Beyond it the store refuses new keys of such limits with
+	// CodeExhausted. Existing keys and all other limits are not affected. Each of four
+	// lifetime classes (up to 3 minutes, up to 3 hours, up to 3 days, longer) has a quarter
+	// of the budget. Every node has its own budget, which starts afresh with the process. 0
+	// means 256 MiB. The budgets of all nodes should be well below the memory of the servers:
+	// beyond that, Memcached evicts what other limits count.
+	CallerBytes int64
 	// Observer sees every call to a server for claims as a [stint.EventStoreCall] of the
 	// name "memcachedstore". A call carries the claims of one caller or several; its context
 	// is that of a lone caller, and has none of several. Nil costs nothing.
@@ -72,8 +80,8 @@ func (o *Options) setDefaults() error {
 		return wrongOption("Servers has no server, or more than 100", "name the address of each server")
 	case len(o.Prefix) > maxPrefix || !clean(o.Prefix):
 		return wrongOption("Prefix is longer than 64 bytes, or has a space or a control character", "use text such as stint:blue")
-	case o.Timeout < 0 || o.KeepFor < 0:
-		return wrongOption("Timeout or KeepFor is below 0", "use 0 for the default")
+	case o.Timeout < 0 || o.KeepFor < 0 || o.CallerBytes < 0:
+		return wrongOption("Timeout, KeepFor or CallerBytes is below 0", "use 0 for the default")
 	case o.Conns < 0 || o.Conns > maxConns:
 		return wrongOption("Conns is not a number from 0 to 1000", "use 0 for the default")
 	}

@@ -64,6 +64,7 @@ func TestWrongOptions(t *testing.T) {
 		"or has a space":   {Servers: one, Prefix: "a b"},
 		"Timeout":          {Servers: one, Timeout: -1},
 		"KeepFor":          {Servers: one, KeepFor: -1},
+		"CallerBytes":      {Servers: one, CallerBytes: -1},
 		"Conns":            {Servers: one, Conns: 1001},
 	} {
 		if _, err := New(o); stint.CodeOf(err) != stint.CodeInvalid || !strings.Contains(fmt.Sprint(err), want) {

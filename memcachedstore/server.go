@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -89,7 +90,7 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 	if err == nil {
 		err = told.usable(s.name)
 	} else if _, refused := errors.AsType[*refusal](err); !refused {
-		err = errors.Join(errNoGreeting, err)
+		err = fmt.Errorf("%w: %w", errNoGreeting, err)
 	}
 	if err == nil {
 		err = s.adopt(c)

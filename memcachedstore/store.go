@@ -31,7 +31,7 @@ func New(o Options) (*Store, error) {
 	b := newBackend(&o)
 	s := &Store{options: o, backend: b, store: cas.New(b, cas.Options{
 		Name: "memcachedstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat,
-		Observer: o.Observer, Logger: o.Logger,
+		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger,
 	})}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
@@ -103,6 +103,11 @@ type Stats struct {
 	Lost    uint64 // rounds of one or more checks that found an item changed by another node, and tried again
 	Unknown uint64 // rounds whose write was not answered, and that looked for it in the item
 	Locks   uint64 // rounds that locked an item, after they had lost it several times
+
+	// CallerBytes is how much of Options.CallerBytes is in use. CallersRefused is how many
+	// groups were refused because that budget was used up.
+	CallerBytes    int64
+	CallersRefused uint64
 }
 
 // Stats returns the store's current counters and gauges. It asks no server.
@@ -114,6 +119,7 @@ func (s *Store) Stats() Stats {
 	return Stats{
 		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured, Evictions: s.backend.evictions(),
 		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks,
+		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/memcachedstore"
 	"github.com/stintdev/stint/postgresstore"
 	"github.com/stintdev/stint/redisstore"
 	"github.com/stintdev/stint/storekit"
@@ -46,8 +47,11 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 		return s, ctx, err
 	}
 	open := f.newRedis
-	if isPostgres(f.store) {
+	switch {
+	case isPostgres(f.store):
 		open = f.newPostgres
+	case isMemcached(f.store):
+		open = f.newMemcached
 	}
 	now := time.Now
 	s.prefix = "stint:replay:" + rand.Text()
@@ -97,6 +101,23 @@ func (f *replayFlags) newPostgres(s *replayStore, password *secret.Text, clock f
 	}
 	s.forget, s.close = store.Clear, store.Close
 	return store, nil
+}
+
+// newMemcached makes a store in Memcached that records its keys.
+func (f *replayFlags) newMemcached(s *replayStore, _ *secret.Text, clock func() time.Time, log *slog.Logger) (stint.Store, error) {
+	options, err := memcachedOptions(f.store, f.storePasswordFile)
+	if err != nil {
+		return nil, err
+	}
+	options.Prefix, options.Clock, options.Logger = s.prefix, clock, log
+	options.KeepFor, options.Heartbeat = replayRetention, -1
+	store, err := memcachedstore.New(options)
+	if err != nil {
+		return nil, usagef("store: %w", err)
+	}
+	recorder := newStateRecorder(store)
+	s.forget, s.close = recorder.forgetAll, store.Close
+	return recorder, nil
 }
 
 // endingSignals returns the signals that end a replay. A closed terminal sends SIGHUP;

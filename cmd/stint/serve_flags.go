@@ -134,7 +134,7 @@ func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
 }
 
 func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
-	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock, postgres://user@host/database or stint://host:8081")
+	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock, postgres://user@host/database, memcached://host1,host2 or stint://host:8081")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", "", "`FILE` with the password of the store, or the token of stint://")
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "longest wait of a check for a shared store; then the rule's on_store_failure decides")
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred, and at least 3 in 3 s, takes this long; 0 disables")

@@ -17,6 +17,8 @@ type SharedStats struct {
 	Breakers []BreakerStats // one per server of the store
 	Lease    *LeaseStats    // nil if nothing is leased
 
+	Evictions []EvictionStats // one per server that evicts items when it is full
+
 	// The budgets of what callers bring; nil if the store has none.
 	Callers    *BudgetStats // limits
 	RequestIDs *BudgetStats
@@ -33,6 +35,12 @@ type ClockStats struct {
 	Shard    string        // name of the server; empty if the store has only one
 	Skew     time.Duration // how far the server's clock is ahead
 	Measured time.Time
+}
+
+// EvictionStats are the evictions of one store server.
+type EvictionStats struct {
+	Shard string // name of the server
+	Items uint64 // since the server started
 }
 
 // BreakerStats is the state of the circuit breaker of one store server.
@@ -135,6 +143,10 @@ func (s *scrape) shared(stats SharedStats) {
 		s.requestIDs(ids)
 	}
 	s.clocks(stats.Clocks)
+	evictions := s.family(prometheus.CounterValue, "stint_store_evictions_total", "Items that the server of the store evicted to make room since it started.", "shard")
+	for _, e := range stats.Evictions {
+		evictions(e.Shard, float64(e.Items))
+	}
 	s.breakers(stats.Breakers)
 	if stats.Lease != nil {
 		s.lease(stats.Lease)
