@@ -43,6 +43,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/failuretest": {nil, "it is tests alone"},
 	"cmd/stint/internal/proxytest":   {[]string{"cmd/stint/internal/processtest", "internal/testserver"}, "it is tests alone, of the program and proxies as they run"},
 	"cmd/stint/internal/processtest": {nil, "it runs programs for tests, whatever they are"},
+	"internal/memcachedtest":         {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"internal/pgtest":                {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"internal/property":              {nil, "it draws the cases of tests, whatever they test"},
 	"internal/testserver":            {nil, "it finds programs, whatever they serve"},

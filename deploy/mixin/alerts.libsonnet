@@ -96,6 +96,15 @@
               abs(stint_clock_skew_seconds{%(sel)s}) > %(clockSkewSeconds)g
             |||,
           ),
+          alert(
+            'StintStoreEvictions',
+            'warning',
+            'The store of {{ $labels.job }} evicts items on shard {{ $labels.shard }}.',
+            '{{ $value | humanize }} items per second are evicted to make room. A key whose item is evicted has a fresh allowance.',
+            |||
+              max by (job, shard) (rate(stint_store_evictions_total{%(sel)s}[5m])) > 0
+            |||,
+          ),
         ],
       },
       {

@@ -36,6 +36,7 @@
       StintBreakerOpen: '1m',
       StintStoreSlow: '5m',
       StintClockSkew: '2m',
+      StintStoreEvictions: '5m',
       StintRejectionRate: '5m',
       StintRuleRejectionJump: '5m',
       StintHotKey: '1m',

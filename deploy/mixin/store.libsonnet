@@ -25,6 +25,7 @@ function(c)
     g.series('Breaker openings', 'Openings per second, by shard.', 'cps', [[of('sum by (shard) (rate(stint_store_breaker_opens_total{%(sel)s}[%(w)s]))'), '{{shard}}']]),
     g.series('Refused by breakers', 'Calls per second that an open breaker did not send, by shard.', 'cps', [[of('sum by (shard) (rate(stint_store_breaker_refused_total{%(sel)s}[%(w)s]))'), '{{shard}}']]),
     g.series('Degraded decisions', 'Decisions per second by a failure policy, by policy and shard.', 'reqps', [[of('sum by (policy, shard) (rate(stint_degraded_decisions_total{%(sel)s}[%(w)s]))'), '{{policy}} {{shard}}']]),
+    g.series('Items evicted by the store', 'Items per second that a server of the store evicted to make room. Their keys have a fresh allowance.', 'cps', [[of('max by (shard) (rate(stint_store_evictions_total{%(sel)s}[%(w)s]))'), '{{shard}}']]),
 
     g.row('Clocks'),
     g.series('Clock skew', "How far the shard's clock is ahead of the node's.", 's', [[of('stint_clock_skew_seconds{%(sel)s}'), '{{instance}} {{shard}}']]) + g.signed,
