@@ -21,3 +21,18 @@ func TestStoreInPostgreSQLIsCompared(t *testing.T) {
 		t.Errorf("%+v\n%s", b, out.String())
 	}
 }
+
+func TestStoreInMemcachedIsCompared(t *testing.T) {
+	var out bytes.Buffer
+	o := options{rounds: 1, slice: 5 * time.Millisecond, keys: 1000}
+	var b bars
+	if err := overMemcached(t.Context(), o, &out, &b); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "skipped") {
+		t.Skip(text)
+	}
+	if len(b) != 3 || strings.Count(out.String(), bareSwapName) < 3 {
+		t.Errorf("%+v\n%s", b, out.String())
+	}
+}

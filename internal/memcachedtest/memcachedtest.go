@@ -17,13 +17,22 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 )
 
+// T is the part of [testing.TB] that this package uses. A benchmark program, which is no
+// test, has one too.
+type T interface {
+	Helper()
+	Cleanup(f func())
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+}
+
 // Server is one server. Its methods are for the goroutine of the test.
 type Server struct {
-	t       testing.TB
+	t       T
 	binary  string
 	options []string
 	port    int
@@ -37,7 +46,7 @@ const patience = 20 * time.Second
 
 // Start starts a server that accepts connections when Start returns. The options are those
 // of its command line, such as "-m", "1".
-func Start(t testing.TB, options ...string) *Server {
+func Start(t T, options ...string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("memcached")
 	if err != nil {
@@ -173,7 +182,7 @@ func (s *Server) Stat(name string) string {
 	return ""
 }
 
-func freePort(t testing.TB) int {
+func freePort(t T) int {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
