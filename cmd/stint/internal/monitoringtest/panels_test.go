@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stintdev/stint/cmd/stint/internal/processtest"
+	"github.com/stintdev/stint/internal/memcachedtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
 
@@ -45,7 +46,7 @@ func TestEachPanelShowsSomething(t *testing.T) {
 	t.Parallel()
 	shared := shareStore(t)
 	p := startPrometheus(t, "", map[string][]string{
-		"stint":       {shared.scraped.Listener.Addr().String(), inMemory(t), withCanary(t)},
+		"stint":       {shared.scraped.Listener.Addr().String(), inMemory(t), inMemcached(t), withCanary(t)},
 		"application": {application(t)},
 	})
 	shared.suffer(t)
@@ -160,6 +161,12 @@ func inMemory(t *testing.T) (admin string) {
 		check(addr, "hot", "/")
 	})
 	return admin
+}
+
+// inMemcached starts a server whose store can evict items.
+func inMemcached(t *testing.T) (admin string) {
+	t.Helper()
+	return serve(t, "--store", "memcached://"+memcachedtest.Start(t).Addr())
 }
 
 // withCanary starts a server with a canary, of whose callers the new rules deny more.
