@@ -85,8 +85,9 @@ func (s *memcachedServer) stint(a allowance) (take, func(), error) {
 // until the swap is made.
 func (s *memcachedServer) bare(a allowance) (take, func(), error) {
 	free := make(chan *bareConn, mostCallers)
+	var dialer net.Dialer
 	for range 64 {
-		c, err := net.Dial("tcp", s.Addr())
+		c, err := dialer.DialContext(context.Background(), "tcp", s.Addr())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -178,7 +178,7 @@ type statistics struct {
 
 // askStatistics asks for the statistics.
 func (c *conn) askStatistics() (s statistics, err error) {
-	c.out = append(c.out, "stats\r\nstats settings\r\n"...)
+	c.out = append(append(c.out, "stats\r\n"...), "stats settings\r\n"...)
 	if err := c.send(); err != nil {
 		return s, err
 	}

@@ -87,7 +87,7 @@ func TestErrorsNameTheMend(t *testing.T) {
 	}
 	t.Run("no server", func(t *testing.T) { wantError(t, open(t, "127.0.0.1:1"), "connection", "check that it runs") })
 	t.Run("an old version", func(t *testing.T) {
-		old := answering(t, func(line string) string {
+		old := answering(t, func(string) string {
 			return "STAT pid 1\r\nSTAT version 1.4.39\r\nSTAT uptime 1\r\nSTAT time 1800000000\r\nEND\r\n"
 		})
 		wantError(t, open(t, old), "version", "Memcached 1.4.39")
@@ -106,7 +106,7 @@ func passwordFile(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	name := filepath.Join(dir, "passwords")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(name, []byte("user:password\n"), 0o644)); err != nil { //nolint:gosec // no secret
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(name, []byte("user:password\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	return name

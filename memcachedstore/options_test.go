@@ -1,6 +1,7 @@
 package memcachedstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,10 +76,10 @@ func TestWrongOptions(t *testing.T) {
 
 func TestStoreThatNewDidNotMake(t *testing.T) {
 	for _, s := range []*Store{nil, {}} {
-		if _, err := s.Take(t.Context(), stint.Claim{}); err != error(errNotMade) {
+		if _, err := s.Take(t.Context(), stint.Claim{}); !errors.Is(err, errNotMade) {
 			t.Error(err)
 		}
-		if err := s.TakeGroups(t.Context(), nil, nil); err != error(errNotMade) {
+		if err := s.TakeGroups(t.Context(), nil, nil); !errors.Is(err, errNotMade) {
 			t.Error(err)
 		}
 		if s.Stats().Up || s.Metrics() != nil || s.NodeCount() != 1 || s.Shards() != nil || s.Close() != nil || s.String() != "memcachedstore: none" {

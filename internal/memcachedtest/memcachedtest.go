@@ -100,7 +100,7 @@ func (s *Server) Thaw() { s.signal("-CONT") }
 
 func (s *Server) signal(name string) {
 	s.t.Helper()
-	if err := exec.CommandContext(context.Background(), "kill", name, strconv.Itoa(s.cmd.Process.Pid)).Run(); err != nil { //nolint:gosec // of a process of this test
+	if err := exec.CommandContext(context.Background(), "kill", name, strconv.Itoa(s.cmd.Process.Pid)).Run(); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func (s *Server) Restart() {
 	if os.Getuid() == 0 {
 		args = append(args, "-u", "nobody") // it refuses to run as root
 	}
-	cmd, exited, log := exec.CommandContext(context.Background(), s.binary, args...), make(chan struct{}), &bytes.Buffer{} //nolint:gosec // of a process of this test
+	cmd, exited, log := exec.CommandContext(context.Background(), s.binary, args...), make(chan struct{}), &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = log, log, time.Second
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -128,7 +128,7 @@ func (s *Server) Restart() {
 func (s *Server) awaitReady() {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; {
-		if c, err := net.DialTimeout("tcp", s.Addr(), time.Second); err == nil {
+		if c, err := s.dial(); err == nil {
 			_ = c.Close()
 			return
 		}
@@ -143,11 +143,16 @@ func (s *Server) awaitReady() {
 	}
 }
 
+func (s *Server) dial() (net.Conn, error) {
+	d := net.Dialer{Timeout: patience}
+	return d.DialContext(context.Background(), "tcp", s.Addr())
+}
+
 // Do sends a command of one line, or of a line and a value, and returns the lines of its
 // answer. An answer of several lines ends with END.
 func (s *Server) Do(command string) []string {
 	s.t.Helper()
-	c, err := net.DialTimeout("tcp", s.Addr(), patience)
+	c, err := s.dial()
 	if err != nil {
 		s.t.Fatal(err)
 	}
