@@ -73,7 +73,7 @@ test: ## run all tests; tests whose server is missing are skipped
 	scripts/report-test-servers
 
 .PHONY: servers
-servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, PgBouncer, proxies, Prometheus, Lua, Node.js, Chromium, grpcurl, envoyproxy/ratelimit
+servers: bin/grpcurl bin/jsonnet ## install the programs that tests start: Redis, Valkey, PostgreSQL, PgBouncer, Memcached, proxies, Prometheus, Lua, Node.js, Chromium, grpcurl, envoyproxy/ratelimit
 	scripts/install-test-servers
 	scripts/install-wheels
 	scripts/install-ratelimit || true # the tests that need it skip
