@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -384,4 +385,73 @@ func limitOf(t *testing.T, text string) stint.Limit {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// Two nodes take from one key while the server freezes and connections break. Each unit that
+// was charged is one that a call was admitted for, or belongs to a call whose outcome its
+// caller does not know; and each admitted unit was charged.
+func TestFaultsUnderLoadAdmitNothingTwice(t *testing.T) {
+	const most = 20_000
+	s := memcachedtest.Start(t)
+	limit := limitOf(t, fmt.Sprint(most, "/d")) // refills less than one in the time of the test
+	var admitted, unknown atomic.Int64
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	var proxies []*redistest.Fault
+	for range 2 {
+		proxy := redistest.Proxy(t, s.Addr())
+		store, err := New(Options{Servers: []string{proxy.Addr()}, Heartbeat: -1, Timeout: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		proxies = append(proxies, proxy)
+		for range 8 {
+			callers.Go(func() { takeUntil(t, store, limit, stop, &admitted, &unknown) })
+		}
+	}
+	for range 4 {
+		for _, proxy := range proxies {
+			<-time.After(20 * time.Millisecond)
+			proxy.Cut()
+			proxy.DropReplies()
+			<-time.After(10 * time.Millisecond)
+			proxy.Cut()
+			proxy.Heal()
+		}
+		s.Freeze()
+		<-time.After(100 * time.Millisecond)
+		s.Thaw()
+	}
+	close(stop)
+	callers.Wait()
+	d, err := openStore(t, s.Addr()).Take(inTime(t), stint.Claim{Key: "user:42", Limit: limit})
+	charged := most - d.Remaining
+	if err != nil || charged < admitted.Load() || charged > admitted.Load()+unknown.Load() {
+		t.Error("charged", charged, "admitted", admitted.Load(), "unknown", unknown.Load(), err)
+	}
+	t.Log("charged", charged, "admitted", admitted.Load(), "unknown", unknown.Load())
+}
+
+// takeUntil takes one unit after the other until stop is closed.
+func takeUntil(t *testing.T, store *Store, limit stint.Limit, stop chan struct{}, admitted, unknown *atomic.Int64) {
+	t.Helper()
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		d, err := store.Take(ctx, stint.Claim{Key: "user:42", Limit: limit, Cost: 1})
+		cancel()
+		switch code := stint.CodeOf(err); {
+		case err == nil && d.Allowed:
+			admitted.Add(1)
+		case code == stint.CodeTimeout:
+			unknown.Add(1)
+		case err != nil && code != stint.CodeUnavailable && code != stint.CodeContended:
+			t.Error(d, err)
+		}
+	}
 }
