@@ -265,6 +265,12 @@ func TestCallerWhoLeavesEndsItsCall(t *testing.T) {
 	s := memcachedtest.Start(t)
 	b := open(t, s.Addr())
 	loaded(t, b, "k")
+	first, err := b.servers[0].acquire(inTime(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded(t, b, "k") // on a second connection
+	b.servers[0].release(first, nil, false)
 	s.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	time.AfterFunc(50*time.Millisecond, cancel)
@@ -273,6 +279,9 @@ func TestCallerWhoLeavesEndsItsCall(t *testing.T) {
 		t.Error(time.Since(begun), err)
 	}
 	s.Thaw()
+	if left := len(b.servers[0].idle); left != 1 {
+		t.Error("idle connections:", left)
+	}
 	loaded(t, b, "k")
 }
 

@@ -46,7 +46,7 @@ func (s *server) do(ctx context.Context, repeat bool, f func(*conn) error) (sent
 		}
 		reused := c.reused
 		err = c.use(ctx, f)
-		s.release(c, err)
+		s.release(c, err, errors.Is(ctx.Err(), context.Canceled))
 		if err == nil {
 			return true, nil
 		}
@@ -119,13 +119,16 @@ func (s *server) adopt(c *conn) error {
 const mostBuffer = 256 << 10
 
 // release takes a connection back. After an error, its remaining answers would be taken for
-// those of other calls, so it is closed. The idle ones have most likely ended too.
-func (s *server) release(c *conn, err error) {
+// those of other calls, so it is closed. The idle ones have most likely ended too, unless
+// the caller just left.
+func (s *server) release(c *conn, err error, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil || s.closed {
 		s.dropLocked(c)
-		s.dropIdleLocked()
+		if !left {
+			s.dropIdleLocked()
+		}
 		return
 	}
 	if cap(c.out) > mostBuffer {
