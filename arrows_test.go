@@ -138,6 +138,7 @@ var arrows = map[string]struct {
 	"bench":                                 {[]string{".", "api/…", "guard", "internal/memcachedtest", "internal/pgtest", "internal/testserver", "lease", "memcachedstore", "postgresstore", "redisstore"}, "it measures the libraries as users call them, and the program as a process"},
 	"bench/pictures":                        {[]string{".", "bench/simulate"}, "it draws what the algorithms and the simulation answer"},
 	"bench/simulate":                        {[]string{"resilience/…"}, "it simulates clients and servers, so it needs no limits"},
+	"cmd/stint/internal/castest":            {nil, "it is tests alone"},
 	"cmd/stint/internal/oteltest":           {nil, "it is tests alone"},
 	"cmd/stint/internal/postgresstoretest":  {nil, "it is tests alone"},
 	"cmd/stint/internal/redisstoretest":     {nil, "it is tests alone"},

@@ -72,7 +72,7 @@ func TestABusyKeyOfACallerCountsOnce(t *testing.T) {
 
 // Wide groups of limits that callers bring do not hold up the groups of rules.
 func TestWideGroupsOfCallersHoldUpNoRules(t *testing.T) {
-	for kind, backend := range backends {
+	for kind, backend := range casmem.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := casmem.New(casmem.NewServer(nil))

@@ -125,7 +125,7 @@ func TestCallersThatLeaveAreNotCharged(t *testing.T) {
 func TestUnknownOutcomesAreResolved(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]casmem.Faults{"made": {UnknownDone: 0.5}, "never made": {UnknownNever: 0.5}, "made later": {UnknownLate: 0.5}} {
-		for kind, backend := range backends {
+		for kind, backend := range casmem.Kinds {
 			t.Run(name+" on "+kind, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestUnknownOutcomesKeepTheirCharge(t *testing.T) {
 }
 
 func TestLostSwapsAreContended(t *testing.T) {
-	for kind, backend := range backends {
+	for kind, backend := range casmem.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := casmem.New(casmem.NewServer(nil))
@@ -311,7 +311,7 @@ func TestKeysAreApart(t *testing.T) {
 // and each charge belongs to an admission or to a call without an answer.
 func TestNothingIsChargedTwice(t *testing.T) {
 	t.Parallel()
-	for kind, backend := range backends {
+	for kind, backend := range casmem.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			const limit = 400
@@ -321,7 +321,7 @@ func TestNothingIsChargedTwice(t *testing.T) {
 			var all sync.WaitGroup
 			for node := range 3 {
 				b := casmem.New(server)
-				f := faults
+				f := casmem.Survivable
 				f.Seed, f.Fail, f.Throttle = uint64(node), 0.01, 0.01
 				b.Befall(f)
 				s := newStore(t, backend(b), cas.Options{Clock: clock, KeepFor: time.Hour})

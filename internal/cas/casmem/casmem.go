@@ -93,6 +93,17 @@ type Full struct{ Atomic }
 // Locking is a backend with locks, which has no transactions.
 type Locking struct{ *Backend }
 
+// Kinds are a backend of each kind over the server of a plain one.
+var Kinds = map[string]func(*Backend) cas.Backend{
+	"plain":   func(b *Backend) cas.Backend { return b },
+	"locking": func(b *Backend) cas.Backend { return Locking{b} },
+	"atomic":  func(b *Backend) cas.Backend { return Atomic{b} },
+	"full":    func(b *Backend) cas.Backend { return Full{Atomic{b}} },
+}
+
+// Survivable are all faults that a store has to survive without an error.
+var Survivable = Faults{Seed: 1, Lose: 0.1, Hide: 0.5, UnknownDone: 0.05, UnknownNever: 0.05, UnknownLate: 0.05, Throttle: 0.002}
+
 // Load implements [cas.Backend].
 func (b *Backend) Load(ctx context.Context, loads []cas.Load) (time.Time, error) {
 	if err := b.wait(ctx); err != nil {
