@@ -3,6 +3,7 @@ package pgtest
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -114,20 +115,24 @@ func (p *process) must(err error) {
 	}
 }
 
+// The ports are below the kernel's range for clients, so that a restarted server finds
+// its port still free, and are none of those of package redistest.
+const (
+	firstPort = 6_500
+	lastPort  = 10_999
+)
+
+// freePort returns a port without a listener. It is random, so that two tests do not take
+// the same one before their servers listen.
 func freePort(t T) int {
 	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+		if err == nil && l.Close() == nil {
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	t.Fatalf("no free port from %d to %d", firstPort, lastPort)
+	return 0
 }
