@@ -44,7 +44,7 @@ var meanings = map[string]meaning{
 	noPrivilege:     {"noperm", "does not permit the user what Stint needs", "grant SELECT, INSERT, UPDATE and DELETE on the tables stint_items and stint_nodes, and EXECUTE on the functions stint_load_1 and stint_swap_1, or run stint store migrate as their owner"},
 	undefinedTable:  {"schema", "lost the tables of the store", "find who drops them; the next check makes them again"},
 	undefinedColumn: {"schema", "has tables of another layout", "run stint store migrate, and use one version of Stint"},
-	undefinedFunc:   {"schema", "lost the functions of the store", "run stint store migrate, which makes them again"},
+	undefinedFunc:   {"schema", "lost the functions of the store", "find who drops them; the next check makes them again"},
 	readOnly:        {"readonly", "is a standby or accepts no writes", "name the primary, or all servers: postgres://host1,host2/db; if it is the primary, see whether default_transaction_read_only is set or its disk is full"},
 	tooMany:         {"connections", "has no connection left", "raise its max_connections, lower pool_max_conns in the store's URL, or put PgBouncer in front of it"},
 	"53100":         {"full", "has no space left on its disk", "free space on the disk of its data"},

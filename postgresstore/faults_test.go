@@ -53,8 +53,15 @@ func TestErrorsNameTheMend(t *testing.T) {
 		wantError(t, weak, "noperm", `DELETE ON "stint_items", DELETE ON "stint_nodes"`)
 		s.Must("GRANT DELETE ON stint_items, stint_nodes TO weak")
 		swapped(t, weak.Swap, []cas.Swap{swapOf("weak", 0, "v")}, cas.Done)
+		o, err := ParseURL(as(s.URL(), "weak"))
+		if err == nil {
+			err = Migrate(inTime(t), o)
+		}
+		if err == nil || !strings.Contains(err.Error(), "belong to another user") {
+			t.Error(err)
+		}
 		s.Must("REVOKE UPDATE ON stint_items FROM weak")
-		_, err := weak.Swap(inTime(t), []cas.Swap{swapOf("weak", 1, "v")})
+		_, err = weak.Swap(inTime(t), []cas.Swap{swapOf("weak", 1, "v")})
 		if stint.CodeOf(err) != stint.CodeUnavailable {
 			t.Error(err)
 		}
@@ -141,6 +148,18 @@ func TestTablesAreMadeOnce(t *testing.T) {
 	}
 	if got := loaded(t, b, "k"); got[0].Version != 0 {
 		t.Error(got)
+	}
+	s.Must("DROP FUNCTION stint_load_1")
+	if _, err := b.Load(inTime(t), []cas.Load{{Key: "k"}}); err == nil || !strings.Contains(err.Error(), "lost the functions") {
+		t.Error(err)
+	}
+	loaded(t, b, "k")
+	s.Must("DROP TABLE stint_nodes")
+	if _, err := b.Announce(inTime(t), "n", time.Minute); err == nil || !strings.Contains(err.Error(), "lost the tables") {
+		t.Error(err)
+	}
+	if a, err := b.Announce(inTime(t), "n", time.Minute); err != nil || a.Nodes != 1 {
+		t.Error(a, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -97,8 +98,8 @@ func (o *Options) setDefaults() error {
 	switch {
 	case o.Pool == nil || o.Pool.ConnConfig == nil:
 		return wrongOption("Pool is nil", "make it by pgxpool.ParseConfig, or make the options by ParseURL")
-	case len(o.Prefix) > 64 || strings.ContainsAny(o.Prefix, "{} \t\r\n\x00"):
-		return wrongOption("Prefix is longer than 64 bytes, or has a brace, a space or a zero byte", "use text such as stint:blue")
+	case len(o.Prefix) > 64 || !utf8.ValidString(o.Prefix) || strings.ContainsAny(o.Prefix, "{} \t\r\n\x00"):
+		return wrongOption("Prefix is longer than 64 bytes, or is not UTF-8, or has a brace, a space or a zero byte", "use text such as stint:blue")
 	case o.Timeout < 0 || o.KeepFor < 0 || o.CallerBytes < 0:
 		return wrongOption("Timeout, KeepFor or CallerBytes is below 0", "use 0 for the default")
 	case len(o.Schema) > 63 || strings.ContainsRune(o.Schema, 0):

@@ -93,7 +93,7 @@ func (p *pool) learn(ctx context.Context, err error) {
 	switch {
 	case !ok && ctx.Err() == nil, ok && (answer.Code == readOnly || answer.Severity == "FATAL"):
 		p.conns.Reset()
-	case ok && (answer.Code == undefinedTable || answer.Code == undefinedColumn || answer.Code == noPrivilege):
+	case ok && (answer.Code == undefinedTable || answer.Code == undefinedColumn || answer.Code == undefinedFunc || answer.Code == noPrivilege):
 		p.schema.ready.Store(false)
 	}
 }

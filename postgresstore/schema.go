@@ -26,9 +26,9 @@ const (
 	tidRanges    = 14_00_00
 )
 
-// createTexts make the tables; functions follow. All of them run in one transaction, and the lock makes nodes
-// that start together take turns. The lock belongs to the transaction, because PgBouncer may
-// give the session to another client.
+// createTexts make the tables; functions follow. All of them run in one transaction, and the
+// lock makes nodes that start together take turns. The lock belongs to the transaction,
+// because PgBouncer may give the session to another client.
 //
 // A page keeps 30 % of its room free. A changed row then finds room in its own page, needs
 // no new entry in the index (a HOT update), and the next statement that reads a page with
@@ -54,10 +54,12 @@ var createTexts = []string{
 // markText marks the tables and functions as complete.
 const markText = `COMMENT ON TABLE {items} IS '{layout}'`
 
-// describeText describes the server and the tables, whose names are the parameters.
+// describeText describes the server and the tables. Its parameters are the names of the
+// tables and the signatures of the functions. If one of them is missing, all are made again.
 const describeText = `
 SELECT current_setting('server_version_num'), current_setting('transaction_read_only'), current_user,
-	coalesce(obj_description(to_regclass($1), 'pg_class'), ''),
+	CASE WHEN to_regclass($2) IS NULL OR to_regprocedure($3) IS NULL OR to_regprocedure($4) IS NULL THEN ''
+		ELSE coalesce(obj_description(to_regclass($1), 'pg_class'), '') END,
 	coalesce((SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass($1)), ''),
 	coalesce((SELECT string_agg(r || ' ON ' || t, ', ')
 		FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r, unnest(ARRAY[$1, $2]) AS t
@@ -159,8 +161,8 @@ func (s *schema) create(ctx context.Context, p *pool, c *pgx.Conn, user string) 
 	if codeOf(err) == noPrivilege {
 		return &stint.Error{
 			Code: stint.CodeUnavailable, Kind: "noperm", Err: err,
-			Problem: "the tables of the store are missing, and the server " + p.server + " does not permit the user " + user + " to make them",
-			Mend:    "run stint store migrate with the URL of a user who may, and let that user GRANT SELECT, INSERT, UPDATE, DELETE ON " + s.sql.items + ", " + s.sql.nodes + " TO " + pgx.Identifier{user}.Sanitize() + "; or grant this one CREATE on the schema",
+			Problem: "the tables or functions of the store are missing or belong to another user, and the server " + p.server + " does not permit the user " + user + " to make or change them",
+			Mend:    "run stint store migrate with the URL of a user who may (their owner if they exist), and let that user GRANT SELECT, INSERT, UPDATE, DELETE ON " + s.sql.items + ", " + s.sql.nodes + " TO " + pgx.Identifier{user}.Sanitize() + "; or grant this one CREATE on the schema",
 		}
 	}
 	return unwritten(p.explain(ctx, err))
@@ -193,14 +195,14 @@ type description struct {
 	version  int64
 	readOnly bool
 	user     string
-	layout   int    // 0: there are no tables
+	layout   int    // 0: a table or a function is missing
 	durable  bool   // the table is logged
 	missing  string // rights, such as "SELECT ON stint_items"
 }
 
 func (s *schema) describe(ctx context.Context, c *pgx.Conn) (d description, err error) {
-	names := [][]byte{[]byte(s.sql.items), []byte(s.sql.nodes)}
-	err = run(ctx, c.PgConn(), call{describeText, names, []uint32{oidText, oidText}, func(row [][]byte) error {
+	names := [][]byte{[]byte(s.sql.items), []byte(s.sql.nodes), []byte(s.sql.loadFunction + loadSignature), []byte(s.sql.swapFunction + swapSignature)}
+	err = run(ctx, c.PgConn(), call{describeText, names, []uint32{oidText, oidText, oidText, oidText}, func(row [][]byte) error {
 		number, err := strconv.ParseInt(string(row[0]), 10, 64)
 		if err != nil {
 			return errGarbled

@@ -79,6 +79,12 @@ const planned = `LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off`
 
+// The types of the parameters of the functions.
+const (
+	loadSignature = "(bytea[])"
+	swapSignature = "(bytea[], int8[], bytea[], int8[], int8[])"
+)
+
 // loadFunction has a row for each key, so that there is a row with the time.
 const loadFunction = `
 CREATE OR REPLACE FUNCTION {load} (wanted bytea[]) RETURNS TABLE (now timestamptz, key bytea, state bytea, version bigint)
@@ -95,7 +101,7 @@ const writes = `unnest($1::bytea[], $2::int8[], $3::bytea[], $4::int8[], $5::int
 
 // swapFunction returns the versions that it wrote. Rows that exist come before new ones.
 const swapFunction = `
-CREATE OR REPLACE FUNCTION {swap} (bytea[], int8[], bytea[], int8[], int8[]) RETURNS TABLE (now timestamptz, version bigint)
+CREATE OR REPLACE FUNCTION {swap} ` + swapSignature + ` RETURNS TABLE (now timestamptz, version bigint)
 ` + planned + ` AS $$
 #variable_conflict use_column
 BEGIN
