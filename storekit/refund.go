@@ -10,9 +10,9 @@ import (
 const lastMicros = 1<<53 - 1
 
 // RefundOf returns the claim that refunds a charge, and false if there is none: the claim
-// was denied or is itself a refund, or nothing was charged. It is for a store that cannot charge all claims of a
-// group in one atomic step, and that refunds those it has charged when another is denied.
-// Leaky buckets ignore refunds, so such a store asks them first.
+// was denied or is itself a refund, or nothing was charged. It is for a store that cannot
+// charge all claims of a group in one atomic step, and that refunds those it has charged
+// when another is denied. Leaky buckets ignore refunds, so such a store asks them first.
 func RefundOf(c stint.Claim, charged *stint.Decision) (refund stint.Claim, ok bool) {
 	if !charged.Allowed || c.Cost < 0 || c.Cost+charged.Granted == 0 {
 		return c, false
