@@ -110,6 +110,9 @@ type Stats struct {
 	Lost    uint64 // rounds of one or more checks that found a row changed by another node, and tried again
 	Unknown uint64 // rounds whose write was not answered, and that looked for it in the row
 	Locks   uint64 // rounds that locked a row, after they had lost it several times
+	// Throttled is how many calls failed because another transaction held the lock of a row
+	// for too long, or was first.
+	Throttled uint64
 
 	// CallerBytes is how much of Options.CallerBytes is in use. CallersRefused is how many
 	// groups were refused because that budget was used up.
@@ -125,7 +128,7 @@ func (s *Store) Stats() Stats {
 	t := s.store.Stats()
 	return Stats{
 		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured,
-		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks,
+		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks, Throttled: t.Throttled,
 		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
 	}
 }

@@ -31,7 +31,10 @@ func (f *serveFlags) openMemcached(c *server.Config, log *slog.Logger) (closeSto
 	client, _ := store.Base().(*memcachedstore.Store) // memcachedopen makes no other store
 	share(c, &sharedStore{Store: store, url: options, calls: calls, stats: func() metrics.SharedStats {
 		s := client.Stats()
-		shared := metrics.SharedStats{Up: s.Up, Nodes: s.Nodes, Callers: &metrics.BudgetStats{Bytes: s.CallerBytes, Refused: s.CallersRefused}}
+		shared := metrics.SharedStats{
+			Up: s.Up, Nodes: s.Nodes, Callers: &metrics.BudgetStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
+			Swaps: &metrics.SwapStats{Done: s.Swaps, Lost: s.Lost, Unknown: s.Unknown, Locks: s.Locks},
+		}
 		if !s.Measured.IsZero() {
 			shared.Clocks = []metrics.ClockStats{{Skew: s.Skew, Measured: s.Measured}}
 		}

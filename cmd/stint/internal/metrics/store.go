@@ -18,6 +18,7 @@ type SharedStats struct {
 	Lease    *LeaseStats    // nil if nothing is leased
 
 	Evictions []EvictionStats // one per server that evicts items when it is full
+	Swaps     *SwapStats      // nil if the store does not compare and swap
 
 	// The budgets of what callers bring; nil if the store has none.
 	Callers    *BudgetStats // limits
@@ -29,6 +30,10 @@ type BudgetStats struct {
 	Bytes   int64  // upper bound on the current use
 	Refused uint64 // groups refused because of the budget
 }
+
+// SwapStats are the counts of a store that compares and swaps. The first three are the
+// outcomes of conditional writes.
+type SwapStats struct{ Done, Lost, Unknown, Locks, Throttled uint64 }
 
 // ClockStats is the comparison of a store server's clock with this process's.
 type ClockStats struct {
@@ -129,6 +134,15 @@ func (s *scrape) requestIDs(b *BudgetStats) {
 	s.counter("stint_request_ids_refused_total", "Requests with an id, refused because the budget of request ids was used up.", b.Refused)
 }
 
+func (s *scrape) swaps(w *SwapStats) {
+	swaps := s.family(prometheus.CounterValue, "stint_store_swaps_total", "Conditional writes to the store, by their outcome.", "outcome")
+	swaps("done", float64(w.Done))
+	swaps("lost", float64(w.Lost))
+	swaps("unknown", float64(w.Unknown))
+	s.counter("stint_store_locks_total", "Rounds of checks that locked an item, after they had lost it several times.", w.Locks)
+	s.counter("stint_store_throttled_total", "Calls that the store refused because it gets too many.", w.Throttled)
+}
+
 func (s *scrape) shared(stats SharedStats) {
 	s.gauge("stint_store_up", "1 while the store answers.", asFloat(stats.Up))
 	s.counter("stint_noscript_total", "Calls that found their script missing in the store.", stats.NoScript)
@@ -141,6 +155,9 @@ func (s *scrape) shared(stats SharedStats) {
 	}
 	if ids := stats.RequestIDs; ids != nil {
 		s.requestIDs(ids)
+	}
+	if w := stats.Swaps; w != nil {
+		s.swaps(w)
 	}
 	s.clocks(stats.Clocks)
 	evictions := s.family(prometheus.CounterValue, "stint_store_evictions_total", "Items that the server of the store evicted to make room since it started.", "shard")
