@@ -21,7 +21,7 @@ import (
 
 // patience bounds each wait for a page. It is long, because the machine may be busy with
 // other tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // tab is a page of the browser.
 type tab struct {
@@ -48,10 +48,11 @@ var (
 // exception or breaks the Content-Security-Policy.
 func newTab(t *testing.T, base string, l look) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("lang", "en"), chromedp.Env("TZ=Europe/Berlin"))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("lang", "en"), chromedp.Env("TZ=Europe/Berlin"), chromedp.WSURLReadTimeout(patience))
 	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
-	ctx, cancel := chromedp.NewContext(allocator)
+	unknown := func(string, ...any) {} // the events of a newer browser; Run returns the errors
+	ctx, cancel := chromedp.NewContext(allocator, chromedp.WithErrorf(unknown))
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, base: base}
 	if err := chromedp.Run(ctx); err != nil { // without the bound of b.run, which would end the browser

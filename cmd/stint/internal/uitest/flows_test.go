@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -180,13 +181,11 @@ func TestDraftIsKept(t *testing.T) {
 
 	w.writeTokens(viewer, "another-token-of-olga", admin)
 	b.await("!document.querySelector('dialog')")
-	for range 100 { // the server reads the file again when it changes
+	const asked = "document.querySelector('dialog')"
+	for end := time.Now().Add(patience); time.Now().Before(end); { // the server reads the file again when it changes
 		b.click("Review the change…")
-		if ok, _ := b.isTrue("document.querySelector('dialog')"); ok {
-			break
-		}
-		b.await("document.querySelector('dialog') || " + control("Back"))
-		if ok, _ := b.isTrue("document.querySelector('dialog')"); ok {
+		b.await(asked + " || " + control("Back"))
+		if b.eval("!!"+asked) == true {
 			break
 		}
 		b.click("Back")

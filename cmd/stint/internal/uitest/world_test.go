@@ -18,13 +18,12 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
+// programFolder holds the program under test, and is removed after the last test.
+var programFolder string
+
 // program is the path of the program under test, which the first test that needs it builds.
 var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "uitest")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "stint")
+	path := filepath.Join(programFolder, "stint")
 	if out, err := exec.Command("go", "build", "-o", path, "../..").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -34,11 +33,12 @@ var program = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) { os.Exit(runAndRemove(m)) }
 
 func runAndRemove(m *testing.M) int {
-	defer func() {
-		if path, err := program(); err == nil {
-			_ = os.RemoveAll(filepath.Dir(path))
-		}
-	}()
+	var err error
+	if programFolder, err = os.MkdirTemp("", "uitest"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(programFolder) }()
 	return m.Run()
 }
 
@@ -88,6 +88,7 @@ func newWorld(t *testing.T) *world {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("chromium is not installed (run scripts/install-test-servers)")
 	}
+	axe(t) // skips before the test has begun
 	w := &world{t: t, redis: redistest.Server(t), admin: processtest.FreeAddr(t), http: processtest.FreeAddr(t), state: t.TempDir()}
 	w.tokens = filepath.Join(w.state, "tokens")
 	w.writeTokens(viewer, operator, admin)
