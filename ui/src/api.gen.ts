@@ -369,8 +369,8 @@ export interface paths {
          * What this node counts, each second
          * @description Server-sent events. The first are the seconds of the last 15 minutes, as
          *     far as 4 MiB hold them. A client that reconnects sends the id of the last
-         *     event in Last-Event-ID and gets the seconds after it. Read them by fetch,
-         *     which can send a token.
+         *     event in Last-Event-ID and gets the seconds after it, or all of them if
+         *     the server has none that late. Read them by fetch, which can send a token.
          *
          *     - "second", with an id: a LiveSecond.
          *     - "nodes", every 5 seconds: LiveNodes, the nodes that share the source of

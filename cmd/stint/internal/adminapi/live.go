@@ -35,7 +35,8 @@ const (
 )
 
 // live answers GET /v1/live with server-sent events: the last 15 minutes and then each second, and
-// the nodes every five seconds. With Last-Event-ID it begins after that second.
+// the nodes every five seconds. With Last-Event-ID it begins after that second, or with the first
+// if the server is not as far.
 func (a *API) live(r *request) (any, error) {
 	if a.Live == nil {
 		return nil, notFound("this server has no live view (ask a server that runs stint serve)")
@@ -47,6 +48,9 @@ func (a *API) live(r *request) (any, error) {
 			return nil, badRequest("Last-Event-ID: %.40q is not the id of an event (leave the header out)", text)
 		}
 		last = id
+	}
+	if r.Method == http.MethodHead { // an answer without a body would never end
+		return events(func(*eventWriter) string { return "" }), nil
 	}
 	free, err := a.views.take(r.who.role)
 	if err != nil {

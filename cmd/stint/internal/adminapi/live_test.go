@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,8 +145,22 @@ func TestALiveViewBeginsWithThePast(t *testing.T) {
 	if got := s.next("second"); got != third {
 		t.Errorf("after %s: %v", second.id, got)
 	}
+	s, _ = w.open("Last-Event-ID", strconv.FormatInt(math.MaxInt64, 10))
+	if got := s.next("second"); got != first {
+		t.Errorf("after an id of another server: %v", got)
+	}
 	w.want(400, "GET", "/v1/live", "", "Last-Event-ID", "x")
 	newFixture(t, shop).want(404, "GET", "/v1/live", "")
+}
+
+// An answer to HEAD has no body, so its sender would not see that a stream stays open.
+func TestAHeadOfALiveViewEnds(t *testing.T) {
+	w := newWatched(t)
+	answer := httptest.NewRecorder()
+	w.API.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v1/live", nil))
+	if answer.Code != 200 || w.views.others != 0 {
+		t.Errorf("%d, %d views", answer.Code, w.views.others)
+	}
 }
 
 func TestLiveEventsAreAsDocumented(t *testing.T) {

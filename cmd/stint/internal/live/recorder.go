@@ -227,10 +227,14 @@ func (r *Recorder) publish(s *Second) {
 }
 
 // After returns the frames after that with the given id, and a channel that is closed when there
-// is another.
+// is another. An id that is greater than all is of another server, or of this one before its clock
+// was set back and it restarted: After then returns all frames.
 func (r *Recorder) After(id int64) ([]Frame, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n := len(r.frames); n > 0 && id > r.frames[n-1].ID {
+		id = 0
+	}
 	first, _ := slices.BinarySearchFunc(r.frames, id, func(f Frame, id int64) int {
 		if f.ID <= id {
 			return -1

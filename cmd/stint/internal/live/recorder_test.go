@@ -161,6 +161,9 @@ func TestReadersTakeWhatTheyLack(t *testing.T) {
 	if none, _ := r.After(all[4].ID); len(none) != 0 {
 		t.Errorf("%v", none)
 	}
+	if other, _ := r.After(all[4].ID + 1); len(other) != 5 {
+		t.Errorf("after an id of another server: %v", other)
+	}
 	select {
 	case <-more:
 		t.Error("there is no further second yet")
