@@ -75,9 +75,21 @@ function take(batch: Event[]): string {
       next.nodesError = body.error ?? ''
     }
   }
-  if (fresh.length > 0) next.seconds = [...next.seconds, ...fresh].slice(-most)
+  if (fresh.length > 0) next.seconds = joined(next.seconds, fresh).slice(-most)
   live.set(next)
   return last
+}
+
+// joined returns the seconds with the fresh ones after them, in ascending order as the chart needs
+// it. A clock that was set back, or another server behind a proxy, sends earlier seconds: they
+// take the place of those that are not before them.
+function joined(seconds: Second[], fresh: Second[]): Second[] {
+  const all = [...seconds]
+  for (const second of fresh) {
+    while (all.length > 0 && all[all.length - 1]!.time_ms >= second.time_ms) all.pop()
+    all.push(second)
+  }
+  return all
 }
 
 // Rate is what a rule, or all of them, had a second.
