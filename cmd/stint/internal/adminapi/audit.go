@@ -17,12 +17,17 @@ import (
 // entries, and each version of the rules names its author.
 const maxAudit = 1000
 
+// maxRefused bounds those of them that were refused for the role of the sender. A viewer can send
+// any number, and must not make the entries of the others vanish.
+const maxRefused = maxAudit / 4
+
 // audit records every change and its author.
 type audit struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
 	entries []auditEntry // guarded by mu; the oldest first
+	refused int          // guarded by mu; the number of entries with codeForbidden
 }
 
 // maxWhat bounds the description of a change, in bytes: callers choose the names
@@ -48,10 +53,23 @@ func (l *audit) add(e auditEntry) {
 	l.write(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.Result == codeForbidden && l.refused == maxRefused {
+		l.forgetLocked(slices.IndexFunc(l.entries, func(old auditEntry) bool { return old.Result == codeForbidden }))
+	}
 	if len(l.entries) == maxAudit {
-		l.entries = slices.Delete(l.entries, 0, 1)
+		l.forgetLocked(0)
+	}
+	if e.Result == codeForbidden {
+		l.refused++
 	}
 	l.entries = append(l.entries, e)
+}
+
+func (l *audit) forgetLocked(at int) {
+	if l.entries[at].Result == codeForbidden {
+		l.refused--
+	}
+	l.entries = slices.Delete(l.entries, at, at+1)
 }
 
 // write writes an entry to the log whatever the log's level is, because changes

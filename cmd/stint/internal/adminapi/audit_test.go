@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/rule"
 )
 
 func whats(t *testing.T, got reply) string {
@@ -45,6 +47,26 @@ func TestTheAuditLogIsFiltered(t *testing.T) {
 	f.want(400, "GET", "/audit?since=yesterday", "")
 	if hash := f.want(200, "POST", "/v1/peek", `{"key":"sk_live_42","rule":"orders"}`).at(t, "hash"); hash != "hash of sk_live_42" {
 		t.Error(hash)
+	}
+}
+
+func TestRefusedRequestsDoNotCrowdOutChanges(t *testing.T) {
+	f := newFixture(t, shop)
+	var err error
+	f.Tokens, err = ParseTokens(rule.File{Name: "tokens", Data: []byte("v viewer " + hash("v") + "\na admin " + hash("a") + "\n")}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "X-Stint-Token", "a", "X-Stint-Comment", "slower")
+	for range maxAudit + 1 {
+		f.want(403, "POST", "/v1/ban", `{"key":"k"}`, "X-Stint-Token", "v")
+	}
+	if got := f.want(200, "GET", "/audit?n=1000", "", "X-Stint-Token", "a"); !strings.Contains(got.body, `"why":"slower"`) {
+		t.Error("the change is no longer on record")
+	}
+	got := whats(t, f.want(200, "GET", "/audit?n=1000&result=FORBIDDEN", "", "X-Stint-Token", "a"))
+	if list := strings.Split(got, "; "); len(list) != maxRefused || list[0] != "POST /v1/ban refused: needs operator" {
+		t.Errorf("%d entries: %s", len(list), list[0])
 	}
 }
 

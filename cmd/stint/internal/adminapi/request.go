@@ -94,7 +94,7 @@ func (r *request) options() (o options, err error) {
 		return o, err
 	}
 	if o.force && !r.who.role.allows(Admin) {
-		return o, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN", Message: fmt.Sprintf("force: %s has the role %s, and force needs %s (send a token of that role)", r.who.name, r.who.role, Admin)}
+		return o, &apiError{Status: http.StatusForbidden, Code: codeForbidden, Message: fmt.Sprintf("force: %s has the role %s, and force needs %s (send a token of that role)", r.who.name, r.who.role, Admin)}
 	}
 	if o.comment, err = r.comment(); err != nil {
 		return o, err

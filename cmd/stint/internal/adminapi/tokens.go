@@ -146,6 +146,9 @@ type identity struct {
 	role Role
 }
 
+// codeForbidden is the code of a refusal for the role of the sender.
+const codeForbidden = "FORBIDDEN"
+
 // who returns the sender of a request, and refuses a sender whose role is too low. Where
 // no token is required, the sender is anyone who reaches this listener, under the name
 // that they claim.
@@ -160,9 +163,11 @@ func (a *API) who(r *http.Request, needed Role) (identity, error) {
 	}
 	if !found.role.allows(needed) {
 		if isChange(r) {
-			a.audit.add(a.entry(&request{Request: r, who: identity{found.name, found.role}}, r.Method+" refused: needs "+string(needed), ""))
+			e := a.entry(&request{Request: r, who: identity{found.name, found.role}}, r.Pattern+" refused: needs "+string(needed), "")
+			e.Result = codeForbidden
+			a.audit.add(e)
 		}
-		return identity{}, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN",
+		return identity{}, &apiError{Status: http.StatusForbidden, Code: codeForbidden,
 			Message: fmt.Sprintf("the request was refused: %s has the role %s, and the request needs %s (send a token of that role)", found.name, found.role, needed)}
 	}
 	return identity{found.name, found.role}, nil
