@@ -73,7 +73,7 @@ function Shards({ nodes }: { nodes: Node[] }) {
   const columns = [
     { title: 'Node', value: (s: Shard) => s.node, show: (s: Shard) => <code>{s.node}</code> },
     { title: 'Server', value: (s: Shard) => s.shard || 'the store' },
-    { title: 'Clock ahead', value: (s: Shard) => s.skew ?? 0, show: (s: Shard) => (s.skew === undefined ? '–' : <span class={Math.abs(s.skew) >= 500 ? 'bad-text' : ''}>{s.skew.toFixed(1)} ms</span>) },
+    { title: 'Clock ahead', value: (s: Shard) => s.skew ?? 0, show: (s: Shard) => (s.skew === undefined ? '–' : <span class={Math.abs(s.skew) >= 500 ? 'bad-text' : ''}>{(Math.round(s.skew * 10) / 10 + 0).toFixed(1)} ms</span>) },
     { title: 'Circuit', value: (s: Shard) => (s.breaker?.open ? 'open' : 'closed'), show: (s: Shard) => <Badge kind={s.breaker?.open ? 'bad' : 'good'}>{s.breaker?.open ? 'open' : 'closed'}</Badge> },
     { title: 'Opened', value: (s: Shard) => s.breaker?.opens ?? 0, show: (s: Shard) => many(s.breaker?.opens ?? 0, 'time') },
     { title: 'Refused', value: (s: Shard) => s.breaker?.refused ?? 0, show: (s: Shard) => many(s.breaker?.refused ?? 0, 'call') },
