@@ -157,7 +157,7 @@ func TestALiveViewBeginsWithThePast(t *testing.T) {
 func TestAHeadOfALiveViewEnds(t *testing.T) {
 	w := newWatched(t)
 	answer := httptest.NewRecorder()
-	w.API.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v1/live", nil))
+	w.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v1/live", nil))
 	if answer.Code != 200 || w.views.others != 0 {
 		t.Errorf("%d, %d views", answer.Code, w.views.others)
 	}
