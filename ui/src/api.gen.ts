@@ -1,3 +1,4 @@
+// SHA-256 of openapi.yaml: 218026c2242501eff674697be06e63f4a9f5c40fdf8cb35b20e2aecb9d06ae1f
 export interface paths {
     "/rules": {
         parameters: {
@@ -1328,8 +1329,12 @@ export interface components {
         /** @description The state of the key under the rules of a canary. Absent without one. */
         KeyCanary: {
             version: number;
-            /** @description The canary has the caller: its rules decide, and the others do not. */
-            decides: boolean;
+            /** @description The attribute whose values the canary splits: api_key, where an address stands for a missing one, or ip. */
+            by: string;
+            /** @description The canary has the caller: its rules decide, and the others do not. Absent if the request does not name the caller by this attribute. */
+            decides?: boolean;
+            /** @description decides is about the requests of the address that have no API key. */
+            keyless?: boolean;
             limits: components["schemas"]["State"][];
         };
         States: {
@@ -1922,6 +1927,7 @@ export interface operations {
             400: components["responses"]["E400"];
             401: components["responses"]["E401"];
             403: components["responses"]["E403"];
+            409: components["responses"]["E409"];
             413: components["responses"]["E413"];
             503: components["responses"]["E503"];
         };
