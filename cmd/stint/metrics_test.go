@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/internal/memcachedtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
 
@@ -66,7 +67,7 @@ func exported(t *testing.T, text string, all map[string]family) {
 // exported here belongs into the flags below.
 func TestMetricsAreThoseInTheDocument(t *testing.T) {
 	actual := map[string]family{}
-	for _, text := range []string{scrapeShared(t), scrapeMemory(t), scrapeCanary(t)} {
+	for _, text := range []string{scrapeShared(t), scrapeMemcached(t), scrapeMemory(t), scrapeCanary(t)} {
 		exported(t, text, actual)
 	}
 	named := map[string]family{}
@@ -129,6 +130,12 @@ routes:
 	p.awaitMetric("stint_clock_skew_seconds{")
 	p.awaitMetric("stint_store_breaker_open{")
 	return p.metrics()
+}
+
+// scrapeMemcached returns the metrics of a server with a store that compares and swaps.
+func scrapeMemcached(t *testing.T) string {
+	t.Helper()
+	return startServer(t, nil, "--store", "memcached://"+memcachedtest.Start(t).Addr()).metrics()
 }
 
 // scrapeMemory returns the metrics of a server with TLS, tokens and a store in memory.

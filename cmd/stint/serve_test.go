@@ -189,7 +189,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"rules in a wrong place":   {[]string{"--rules", "redis://u:secret@h/zero"}, "rules: store URL: the database is not a number"},
 		"rules of a wrong table":   {[]string{"--rules", "postgres://u:secret@h/db", "--key-prefix", "a b"}, "key-prefix: must be"},
 		"a password for files":     {[]string{"--rules-password-file", "none"}, "rules-password-file: is for rules in Redis or PostgreSQL"},
-		"another store":            {[]string{"--store", "postgres://u:secret@h/0"}, "store: postgres:// is not a store of this version (use memory, or redis://"},
+		"another store":            {[]string{"--store", "mysql://u:secret@h/0"}, "store: mysql:// is not a store of this version (use memory, or redis://"},
 		"unknown store":            {[]string{"--store", "memry"}, "use memory"},
 		"store in a socket's host": {[]string{"--store", "redis+unix://u:secret@run/redis.sock"}, "write its path behind three slashes, redis+unix:///run/redis.sock"},
 		"store without a host":     {[]string{"--store", "redis://u:secret@/0"}, "store URL: address 1 is not host:port"},
