@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,8 +179,8 @@ func TestReadyWithoutAStore(t *testing.T) {
 }
 
 func TestReadyNamesThePartsThatAreDown(t *testing.T) {
-	up := true
-	s := run(t, Config{Shared: func() metrics.SharedStats { return metrics.SharedStats{Up: up} }})
+	var down atomic.Bool
+	s := run(t, Config{Shared: func() metrics.SharedStats { return metrics.SharedStats{Up: !down.Load()} }})
 	for _, c := range []struct{ path, want string }{
 		{"/readyz", "ok\n"},
 		{"/readyz?verbose", "ok\nrules: version 0\nrules source: up\nstore: up\n"},
@@ -188,7 +189,7 @@ func TestReadyNamesThePartsThatAreDown(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q", c.path, got.status, got.body, c.want)
 		}
 	}
-	up = false
+	down.Store(true)
 	if got := s.get("http", "/readyz?verbose"); got.status != http.StatusOK || !strings.Contains(got.body, "store: down") {
 		t.Errorf("status %d, %q", got.status, got.body)
 	}
