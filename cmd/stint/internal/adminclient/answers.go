@@ -144,7 +144,7 @@ type States struct {
 	Key    string     `json:"key"` // shortened
 	Limits []State    `json:"limits"`
 	Lists  []Entry    `json:"lists,omitempty"`  // that match the key
-	Canary *KeyCanary `json:"canary,omitempty"` // nil: none is on
+	Canary *KeyCanary `json:"canary,omitempty"` // nil: there is no canary
 }
 
 // KeyCanary is the state of a key under the rules of a canary.

@@ -17,7 +17,7 @@ import (
 // The cost: a block is released with the newest of its events, so at most one block stays
 // longer than the sample needs it.
 type blocks struct {
-	list  []*block // the oldest first; none is empty
+	list  []*block // the oldest first; each has events
 	count int      // events
 }
 

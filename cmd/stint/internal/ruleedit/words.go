@@ -71,7 +71,7 @@ func sentence(r *rule.Rule, limits []stint.Limit, by []string) string {
 	return strings.Join(texts, joint)
 }
 
-// byInWords says for whom a rule counts, such as "for each API key and path".
+// byInWords returns the callers that a rule counts, such as "for each API key and path".
 func byInWords(by []string) string {
 	names := map[string]string{"api_key": "API key", "ip": "address"}
 	texts := make([]string, len(by))
@@ -81,7 +81,7 @@ func byInWords(by []string) string {
 	return "for each " + strings.Join(texts, " and ")
 }
 
-// grantInWords says what a limit grants to whom.
+// grantInWords returns a limit in words. whom is the text of byInWords.
 func grantInWords(l stint.Limit, whom string) string {
 	s, units := l.Spec(), map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
 	every := "in " + spanInWords(s.Window)
