@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 218026c2242501eff674697be06e63f4a9f5c40fdf8cb35b20e2aecb9d06ae1f
+// SHA-256 of openapi.yaml: 2e96b97743763c9642988c6d973aa31f6daa8b057bb93b648900de5fcdb0fd59
 export interface paths {
     "/rules": {
         parameters: {
@@ -103,7 +103,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Versions, the newest first */
+        /**
+         * Versions, the newest first
+         * @description With "rule" they are the versions that changed the text of that rule. The
+         *     server compares the newest 100 versions for it, in the order from the
+         *     newest, and remembers the result. While that takes long it answers what it
+         *     has: "looked_back_to" says how far that is.
+         */
         get: operations["history"];
         put?: never;
         post?: never;
@@ -308,6 +314,23 @@ export interface paths {
         };
         /** The rules in force in words, with their rates on this node */
         get: operations["listRules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tiers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The declared tiers, and what the rules grant to them */
+        get: operations["listTiers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -673,7 +696,18 @@ export interface components {
         History: {
             /** @description The version that this node runs. */
             current: number;
-            versions: components["schemas"]["Version"][];
+            versions: components["schemas"]["HistoryVersion"][];
+            /** @description With a rule: the oldest version whose changes are known; 0: all versions are known. */
+            looked_back_to?: number;
+        };
+        HistoryVersion: components["schemas"]["Version"] & {
+            /**
+             * @description With a rule: what the version did to it.
+             * @enum {string}
+             */
+            change?: "added" | "changed" | "removed";
+            /** @description With a rule: the version before this one. */
+            previous?: number;
         };
         Problem: {
             /** @description body: what was sent; else a file of the set. */
@@ -702,6 +736,7 @@ export interface components {
             starts_fresh?: {
                 rule: string;
                 limit: string;
+                words: string;
             }[];
             /** @description The limits in force that differ, in words. A new rule has an empty "was", a removed one an empty "is". */
             limits?: components["schemas"]["LimitChange"][];
@@ -718,6 +753,9 @@ export interface components {
             /** @description Such as 500/m. */
             was: string;
             is: string;
+            /** @description The same in words, such as 500 a minute for each API key. */
+            was_words?: string;
+            is_words?: string;
         };
         /** @description What the rules would do to the requests of the last minutes. */
         Impact: {
@@ -883,7 +921,7 @@ export interface components {
              */
             keys: "shortened" | "shortened with id";
             /** @description The parts of the API that this server has. */
-            features: ("live" | "top" | "denied" | "emergency" | "impact" | "replay" | "decision_log")[];
+            features: ("live" | "top" | "denied" | "emergency" | "canary" | "impact" | "replay" | "decision_log")[];
         };
         Rules: {
             version: number;
@@ -916,6 +954,27 @@ export interface components {
             /** @description The number of overrides. */
             overrides?: number;
             rates: components["schemas"]["Rates"];
+            /** @description The version that changed the text of the rule last. Absent if that is not known: the version is too old, or not compared yet. */
+            changed?: {
+                version: number;
+                /** Format: date-time */
+                time?: string;
+                author?: string;
+            };
+        };
+        Tiers: {
+            tiers: {
+                name: string;
+                /** @description The tier as its file says it, in JSON. */
+                text?: string;
+                /** @description The number of rules that have a limit for the tier. */
+                rules: number;
+                /** @description What the first of these rules grant. */
+                limits: {
+                    rule: string;
+                    words: string;
+                }[];
+            }[];
         };
         /** @description Requests a second on this node, averaged over about the last minute. Shadow is what a rule in shadow mode would have denied. */
         Rates: {
@@ -956,6 +1015,8 @@ export interface components {
             missing?: string[];
             cost?: number;
             limits?: string[];
+            /** @description The limits in words. */
+            words?: string;
             /** @enum {string} */
             source?: "rule" | "tier" | "defaults";
             tier?: string;
@@ -1157,8 +1218,20 @@ export interface components {
         };
         LiveNodes: {
             nodes: components["schemas"]["Node"][];
+            /** @description What the nodes counted together, in requests a second, the oldest first: the sum of what each node announced last. The first event of a stream has all of the last 15 minutes that this server knows, and a later one those that are new. A server knows the times at which a live view was open. */
+            points: components["schemas"]["LivePoint"][];
             /** @description Why there are no nodes. */
             error?: string;
+        };
+        LivePoint: {
+            /** @description In milliseconds since the Unix epoch. */
+            time_ms: number;
+            /** @description The number of nodes that announced counts. */
+            nodes: number;
+            allowed: number;
+            denied: number;
+            shadow: number;
+            degraded: number;
         };
         LiveEnd: {
             /**
@@ -1315,6 +1388,8 @@ export interface components {
         State: {
             rule?: string;
             name: string;
+            /** @description The limit in words, such as 100 a minute for each API key. */
+            words: string;
             limit: number;
             remaining: number;
             remaining_before?: number;
@@ -1504,6 +1579,15 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Rules"];
+            };
+        };
+        /** @description The tiers, in the order of the files. */
+        Tiers: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Tiers"];
             };
         };
         /** @description What each rule does. */
@@ -1916,6 +2000,8 @@ export interface operations {
             query?: {
                 /** @description The body is this rule, in place of the one in force. */
                 rule?: components["schemas"]["Name"];
+                /** @description The body is this tier, in place of the one in force. */
+                tier?: components["schemas"]["Name"];
             };
             header?: never;
             path?: never;
@@ -2050,6 +2136,8 @@ export interface operations {
     putTier: {
         parameters: {
             query?: {
+                /** @description The body is the whole tier. Fields that it lacks are removed. */
+                replace?: boolean;
                 /** @description Say what would change and publish nothing. */
                 dry_run?: components["parameters"]["DryRun"];
                 /** @description Publish though too much would be denied. Needs the role admin. */
@@ -2212,6 +2300,8 @@ export interface operations {
             query?: {
                 /** @description At most so many. */
                 n?: components["parameters"]["n"];
+                /** @description The versions that changed this rule alone. */
+                rule?: components["schemas"]["Name"];
             };
             header?: never;
             path?: never;
@@ -2524,6 +2614,20 @@ export interface operations {
         responses: {
             200: components["responses"]["Rules"];
             400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+        };
+    };
+    listTiers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Tiers"];
             401: components["responses"]["E401"];
             403: components["responses"]["E403"];
         };

@@ -95,6 +95,8 @@ type API struct {
 	views views // the live views that are open
 	fleet fleet // the nodes, for all live views
 	words rulesInWords
+
+	changes ruleChanges
 }
 
 // New returns an API.
@@ -133,7 +135,7 @@ func (a *API) endpoints() []endpoint {
 		{"PUT /rules/{id}", Operator, a.put("rule", ruleTag, ruleedit.PutRule)},
 		{"DELETE /rules/{id}", Operator, a.remove("rule", ruleTag, ruleedit.DeleteRule)},
 		{"GET /rules/tier/{tier}", Viewer, a.read(ruleedit.TextOfTier)},
-		{"PUT /rules/tier/{tier}", Operator, a.put("tier", tierTag, ruleedit.PutTier)},
+		{"PUT /rules/tier/{tier}", Operator, a.putTier},
 		{"DELETE /rules/tier/{tier}", Operator, a.remove("tier", tierTag, ruleedit.DeleteTier)},
 		{"GET /rules/history", Viewer, a.history},
 		{"GET /rules/versions/{version}", Viewer, a.version},
@@ -161,6 +163,7 @@ func (a *API) endpoints() []endpoint {
 		{"GET /v1/live", Viewer, a.live},
 		{"GET /v1/whoami", Viewer, a.whoami},
 		{"GET /v1/rules", Viewer, a.ruleList},
+		{"GET /v1/tiers", Viewer, a.tierList},
 		{"POST /v1/explain", Viewer, a.explain},
 		{"POST /v1/replay", Operator, a.postReplay},
 		{"POST /v1/why", Viewer, a.why},

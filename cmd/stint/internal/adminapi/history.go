@@ -13,11 +13,15 @@ type historyBody struct {
 	Versions []versionBody `json:"versions"`
 }
 
-// history answers GET /rules/history?n=50 with versions, the newest first.
+// history answers GET /rules/history?n=50 with versions, the newest first. With ?rule=orders they
+// are those that changed the rule.
 func (a *API) history(r *request) (any, error) {
 	n, err := r.number("n", 50, 1, 1000)
 	if err != nil {
 		return nil, err
+	}
+	if id := r.URL.Query().Get("rule"); id != "" {
+		return a.ruleHistory(r, id, int(n))
 	}
 	listed, err := a.Rules.History(r.Context(), int(n))
 	if err != nil {

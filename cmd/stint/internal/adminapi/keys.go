@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -27,9 +28,11 @@ type keyRequest struct {
 type claim struct {
 	stint.Claim
 
-	rule string
-	gate bool // the limit is the gate of a penalty
-	list rule.List
+	rule    string
+	by      []string // the attributes by which the rule counts
+	gate    bool     // the limit is the gate of a penalty
+	penalty bool     // the limit is one of those by which a penalty counts
+	list    rule.List
 }
 
 // limitBody is the state of one limit for a key.
@@ -42,6 +45,7 @@ type limitBody struct {
 	Before       *int64 `json:"remaining_before,omitempty"` // set by a grant
 	Degraded     bool   `json:"degraded,omitempty"`
 	Listed       string `json:"listed,omitempty"` // deny or allow: the key is on that list and is not counted
+	Words        string `json:"words"`            // the limit in words
 }
 
 type keyBody struct {
@@ -169,7 +173,12 @@ func grantable(list []claim) error {
 func (a *API) state(r *request, c claim) (limitBody, error) {
 	c.Cost, c.At = 0, 0
 	d, err := a.Store.Take(r.Context(), c.Claim)
+	words := ruleedit.LimitInWords(c.Limit, c.by)
+	if c.penalty {
+		words = c.Limit.Name() + ": " + words
+	}
 	if c.gate {
+		words = "the penalty, which denies all until it ends"
 		d.Limit, d.Remaining = 1, 1
 		if d.ResetAfter > 0 {
 			d.Remaining = 0
@@ -177,7 +186,7 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 	}
 	list := [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[c.list]
 	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
-		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list}, err
+		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list, Words: words}, err
 }
 
 // eachState calls do for every state that the request names. It calls it for none
@@ -327,7 +336,7 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 		if k.units > 0 && one.Penalty.Has(c.Limit) {
 			continue // a refund does not end a penalty
 		}
-		list = append(list, claim{c, one.ID, one.Penalty != nil && c.Limit == one.Penalty.Gate, on})
+		list = append(list, claim{c, one.ID, set.By(one), one.Penalty != nil && c.Limit == one.Penalty.Gate, one.Penalty.Has(c.Limit), on})
 	}
 	return list, err
 }

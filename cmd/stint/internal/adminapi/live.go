@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ func (a *API) live(r *request) (any, error) {
 // sendLive sends events until the client leaves, and returns why the server ends the view.
 func (a *API) sendLive(r *request, out *eventWriter, last int64) (reason string) {
 	var shown time.Time // when the nodes were sent last
+	var point int64     // the time of the last point that was sent
 	for {
 		frames, more := a.Live.After(last)
 		began := a.now()
@@ -71,7 +73,12 @@ func (a *API) sendLive(r *request, out *eventWriter, last int64) (reason string)
 		}
 		if began.Sub(shown) >= nodesEvery {
 			shown = began
-			out.sendJSON("nodes", a.fleet.nodes(r.Context(), a.Rules, began))
+			nodes := a.fleet.nodes(r.Context(), a.Rules, began)
+			nodes.Points = pointsAfter(nodes.Points, point)
+			if n := len(nodes.Points); n > 0 {
+				point = nodes.Points[n-1].Time
+			}
+			out.sendJSON("nodes", nodes)
 		}
 		switch out.flush(); {
 		case out.err != nil || r.Context().Err() != nil:
@@ -124,18 +131,63 @@ func (v *views) take(role Role) (free func(), err error) {
 }
 
 // fleet remembers the nodes for nodesEvery, so that many views ask the source of the rules as
-// often as one does.
+// often as one does. It also remembers what the nodes counted together in the last 15 minutes, as
+// far as a view was open: without one this node does not ask for the others.
 type fleet struct {
-	mu    sync.Mutex
-	asked time.Time // guarded by mu
-	body  liveNodes // guarded by mu
+	mu     sync.Mutex
+	asked  time.Time    // guarded by mu
+	body   liveNodes    // guarded by mu
+	points []fleetPoint // guarded by mu; the oldest first. Its elements do not change
 }
 
 // liveNodes are the nodes as a live view shows them.
 type liveNodes struct {
 	Nodes []ruleset.Node `json:"nodes"`
+	// Points are what the nodes counted together, the oldest first: those that the view lacks.
+	Points []fleetPoint `json:"points"`
 	// Error says why there are none.
 	Error string `json:"error,omitempty"`
+}
+
+// fleetPoint is what all nodes counted, in requests a second: the sum of what each one announced
+// last, over the 5 seconds before its announcement.
+type fleetPoint struct {
+	Time  int64 `json:"time_ms"`
+	Nodes int   `json:"nodes"` // the number of nodes that announced counts
+	live.Rates
+}
+
+// mostPoints is the number of points in 15 minutes.
+const mostPoints = int(live.Seconds * time.Second / nodesEvery)
+
+// pointOf returns the sum of what nodes announced. ok is false if no node announced counts.
+func pointOf(nodes []ruleset.Node, now time.Time) (p fleetPoint, ok bool) {
+	p.Time = now.UnixMilli()
+	for _, n := range nodes {
+		if n.Traffic == nil || n.Traffic.Length <= 0 {
+			continue
+		}
+		seconds := float64(n.Traffic.Length) / 1000
+		p.Nodes++
+		p.Allowed += float64(n.Traffic.Allowed) / seconds
+		p.Denied += float64(n.Traffic.Denied) / seconds
+		p.Shadow += float64(n.Traffic.Shadow) / seconds
+		p.Degraded += float64(n.Traffic.Degraded) / seconds
+	}
+	return p, p.Nodes > 0
+}
+
+// pointsAfter returns the points after a time. If there are none as late, the clock was set back,
+// and all are returned.
+func pointsAfter(points []fleetPoint, at int64) []fleetPoint {
+	if n := len(points); n == 0 || points[n-1].Time < at {
+		return points
+	}
+	i := slices.IndexFunc(points, func(p fleetPoint) bool { return p.Time > at })
+	if i < 0 {
+		return []fleetPoint{}
+	}
+	return points[i:]
 }
 
 func (f *fleet) nodes(ctx context.Context, rules Rules, now time.Time) liveNodes {
@@ -149,6 +201,10 @@ func (f *fleet) nodes(ctx context.Context, rules Rules, now time.Time) liveNodes
 	if err != nil {
 		f.body = liveNodes{Nodes: []ruleset.Node{}, Error: "the source of the rules does not answer or fails"}
 	}
+	if p, ok := pointOf(f.body.Nodes, now); ok {
+		f.points = append(slices.Clone(f.points[max(0, len(f.points)-mostPoints+1):]), p)
+	}
+	f.body.Points = append([]fleetPoint{}, f.points...)
 	return f.body
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/live"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -257,3 +258,42 @@ func (s *slowRecorder) Write(p []byte) (int, error) {
 }
 
 func (s *slowRecorder) WriteString(text string) (int, error) { return s.Write([]byte(text)) }
+
+// The nodes are shown together: a view begins with what the server knows of the last 15 minutes,
+// and a server that nobody watches knows nothing.
+func TestALiveViewSumsUpTheNodes(t *testing.T) {
+	traffic := func(allowed, denied uint64, length int64) ruleset.Node {
+		return ruleset.Node{Traffic: &live.Second{Allowed: allowed, Denied: denied, Shadow: 5, Degraded: 10, Length: length}}
+	}
+	nodes := []ruleset.Node{traffic(100, 50, 5000), traffic(40, 0, 2000), {ID: "an older one"}}
+	p, ok := pointOf(nodes, start)
+	if want := (fleetPoint{start.UnixMilli(), 2, live.Rates{Allowed: 40, Denied: 10, Shadow: 3.5, Degraded: 7}}); !ok || p != want {
+		t.Errorf("%+v, want %+v", p, want)
+	}
+	if _, ok := pointOf(nodes[2:], start); ok {
+		t.Error("a node without counts made a point")
+	}
+	f := fleet{}
+	rules := announced{nodes: nodes}
+	for n := range 2 * mostPoints {
+		if got := len(f.nodes(t.Context(), rules, start.Add(time.Duration(n)*nodesEvery)).Points); got != min(n+1, mostPoints) {
+			t.Fatalf("%d points after %d times", got, n+1)
+		}
+	}
+	all := f.body.Points
+	last := all[len(all)-1].Time
+	for at, want := range map[int64]int{0: mostPoints, last: 0, last - 1: 1, last + 1: mostPoints} {
+		if got := len(pointsAfter(all, at)); got != want {
+			t.Errorf("%d points after %d, want %d", got, at, want)
+		}
+	}
+}
+
+// announced is a source of rules with nodes.
+type announced struct {
+	Rules
+
+	nodes []ruleset.Node
+}
+
+func (a announced) Nodes(context.Context) ([]ruleset.Node, error) { return a.nodes, nil }

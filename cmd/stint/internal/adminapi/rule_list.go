@@ -39,6 +39,8 @@ type ruleBody struct {
 	Overrides int         `json:"overrides,omitempty"`
 	// Rates are requests a second, of this node over about the last minute.
 	Rates *live.Rates `json:"rates,omitempty"`
+	// Changed is when the text of the rule has changed last; nil: it is not known.
+	Changed *lastChange `json:"changed,omitempty"`
 
 	text string // what a search looks in, in lower case
 }
@@ -112,7 +114,9 @@ func (a *API) ruleList(r *request) (any, error) {
 	}
 	first := min(int(offset), len(found))
 	body.Rules = []ruleBody{}
+	versions, _ := a.compared(r.Context())
 	for _, one := range a.withRates(found[first:min(first+int(limit), len(found))]) {
+		one.Changed = lastChangeOf(one.ID, versions)
 		body.Rules = append(body.Rules, *one)
 	}
 	return body, nil

@@ -137,7 +137,8 @@ func (a *API) putSet(r *request) (any, error) {
 }
 
 // validate answers POST /rules/validate with the mistakes of a set or with its
-// effects. With ?rule=orders the body is that rule in place of the one in force.
+// effects. With ?rule=orders the body is that rule in place of the one in force, and with
+// ?tier=free that tier.
 func (a *API) validate(r *request) (any, error) {
 	data, err := r.rules()
 	if err != nil {
@@ -169,6 +170,9 @@ func (a *API) validate(r *request) (any, error) {
 func proposed(r *request, data []byte, base []rule.File) ([]rule.File, *rule.Set, error) {
 	if id := r.URL.Query().Get("rule"); id != "" {
 		return ruleedit.Apply(base, ruleedit.PutRule(id, data))
+	}
+	if name := r.URL.Query().Get("tier"); name != "" {
+		return ruleedit.Apply(base, ruleedit.ReplaceTier(name, data))
 	}
 	files := filesOf(data, base)
 	set, err := rule.Parse(files...)
@@ -217,6 +221,18 @@ func (a *API) put(kind string, tag func(id string) tagger, edit func(id string, 
 		id := r.part()
 		return a.apply(r, "put "+kind+" "+id, "", tag(id), edit(id, body))
 	}
+}
+
+// putTier answers PUT /rules/tier/{tier}. With ?replace=true the body is the whole tier.
+func (a *API) putTier(r *request) (any, error) {
+	replace, err := r.flag("replace")
+	if err != nil {
+		return nil, err
+	}
+	if replace {
+		return a.put("tier", tierTag, ruleedit.ReplaceTier)(r)
+	}
+	return a.put("tier", tierTag, ruleedit.PutTier)(r)
 }
 
 // remove answers DELETE of a rule or a tier.

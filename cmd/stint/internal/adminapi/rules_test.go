@@ -37,7 +37,7 @@ func TestSeveralFilesAreOneSet(t *testing.T) {
 func TestADryRunPublishesNothing(t *testing.T) {
 	f := newFixture(t, shop)
 	got := f.want(200, "PUT", "/rules/orders?dry_run=true", `{"limit":3,"window":60,"algorithm":"gcra"}`)
-	if got.at(t, "dry_run") != true || got.at(t, "changed") != true || !strings.Contains(got.body, `"starts_fresh":[{"rule":"orders","limit":"gcra:1m"}]`) {
+	if got.at(t, "dry_run") != true || got.at(t, "changed") != true || !strings.Contains(got.body, `"starts_fresh":[{"rule":"orders","limit":"gcra:1m","words":"3 a minute for each API key"}]`) {
 		t.Error(got.body)
 	}
 	if f.text() != shop {

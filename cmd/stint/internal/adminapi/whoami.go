@@ -22,7 +22,7 @@ func (a *API) whoami(r *request) (any, error) {
 	for _, one := range []struct {
 		name string
 		on   bool
-	}{{"live", a.Live != nil}, {"top", a.Top != nil}, {"denied", a.Denials != nil}, {"emergency", a.Emergency != nil}, {"impact", a.Sample != nil}, {"replay", true}, {"decision_log", a.DecisionLog != ""}} {
+	}{{"live", a.Live != nil}, {"top", a.Top != nil}, {"denied", a.Denials != nil}, {"emergency", a.Emergency != nil}, {"canary", a.Rules.CheckCanary() == nil}, {"impact", a.Sample != nil}, {"replay", true}, {"decision_log", a.DecisionLog != ""}} {
 		if one.on {
 			body.Features = append(body.Features, one.name)
 		}

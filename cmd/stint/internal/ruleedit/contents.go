@@ -158,6 +158,7 @@ func listNames(deny bool) []string {
 type FreshLimit struct {
 	Rule  string `json:"rule"`
 	Limit string `json:"limit"`
+	Words string `json:"words"` // the limit in words; of several with one name, the first
 }
 
 // Fresh returns the limits of after that start with empty state although their
@@ -171,9 +172,9 @@ func Fresh(before, after *rule.Set) (fresh []FreshLimit) {
 		had[state{r.ID, l.Name(), l.Shape()}] = true
 	}
 	for r, l := range everyLimit(after) {
-		one := FreshLimit{r.ID, l.Name()}
-		if before.Rule(r.ID) != nil && !had[state{r.ID, l.Name(), l.Shape()}] && !slices.Contains(fresh, one) {
-			fresh = append(fresh, one)
+		listed := func(f FreshLimit) bool { return f.Rule == r.ID && f.Limit == l.Name() }
+		if before.Rule(r.ID) != nil && !had[state{r.ID, l.Name(), l.Shape()}] && !slices.ContainsFunc(fresh, listed) {
+			fresh = append(fresh, FreshLimit{r.ID, l.Name(), LimitInWords(l, after.By(r))})
 		}
 	}
 	return fresh

@@ -22,6 +22,7 @@ type ExplainedRule struct {
 	Missing    []string    `json:"missing,omitempty"`
 	Cost       int64       `json:"cost,omitempty"`
 	Limits     []string    `json:"limits,omitempty"`
+	Words      string      `json:"words,omitempty"`  // says the same as Limits
 	Source     string      `json:"source,omitempty"` // rule, tier or defaults
 	Tier       string      `json:"tier,omitempty"`
 	Override   string      `json:"override,omitempty"`
@@ -51,6 +52,7 @@ func ExplainedOf(e *rule.Explanation, set *rule.Set) Explained {
 		}
 		if x.Key != "" {
 			r.By, r.Any, r.Counts = set.By(x.Rule), x.Rule.Any(), x.Uncounted == ""
+			r.Words = sentence(x.Rule, x.Limits, r.By)
 		}
 		for _, l := range x.Limits {
 			r.Limits = append(r.Limits, l.String())

@@ -20,14 +20,39 @@ func PutTier(tier string, body []byte) Edit {
 			return nil, err
 		}
 		found, err := e.tier(tier)
-		if err != nil { // the tier is new
-			dropNull(fields)
-			fields.Style |= yaml.FlowStyle
-			return e.addTop([]string{"tiers"}, yaml.MappingNode, textNode(tier), fields), nil //nolint:nilerr // see above
+		if err != nil {
+			return e.addTier(tier, fields), nil //nolint:nilerr // the tier is new
 		}
 		n := found.node()
 		return found.change(opReplace, func() { *found.path[len(found.path)-1].slot() = mergeFields(n, fields) }), nil
 	}}
+}
+
+// ReplaceTier replaces a tier, or declares it. The body is a mapping, or one limit
+// such as 500/m, in JSON or YAML.
+func ReplaceTier(tier string, body []byte) Edit {
+	return Edit{"tier " + tier, func(e *editor) (*change, error) {
+		n, err := e.body(body)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkRepeatedKeys(n); err != nil {
+			return nil, err
+		}
+		found, err := e.tier(tier)
+		if err != nil {
+			return e.addTier(tier, n), nil //nolint:nilerr // the tier is new
+		}
+		return found.replace(n), nil
+	}}
+}
+
+func (e *editor) addTier(tier string, n *yaml.Node) *change {
+	dropNull(n)
+	if n.Kind == yaml.MappingNode {
+		n.Style |= yaml.FlowStyle
+	}
+	return e.addTop([]string{"tiers"}, yaml.MappingNode, textNode(tier), n)
 }
 
 // DeleteTier removes a tier. The tier name then becomes a mere label in rules

@@ -18,6 +18,9 @@ type LimitChange struct {
 	Override string `json:"override,omitempty"` // the key, pattern or network
 	Was      string `json:"was"`                // such as "500/m"
 	Is       string `json:"is"`
+	// WasWords and IsWords say the same in whole sentences. Only [LimitChanges] fills them.
+	WasWords string `json:"was_words,omitempty"`
+	IsWords  string `json:"is_words,omitempty"`
 }
 
 // RuleInWords says in words what a rule does.
@@ -71,8 +74,20 @@ func sentence(r *rule.Rule, limits []stint.Limit, by []string) string {
 	return strings.Join(texts, joint)
 }
 
+// LimitInWords says in words what a limit of a rule that counts by the given attributes grants.
+// Without attributes the limit is that of a key which its caller brings.
+func LimitInWords(l stint.Limit, by []string) string {
+	if by == nil {
+		return grantInWords(l, "for the key")
+	}
+	return grantInWords(l, byInWords(by))
+}
+
 // byInWords returns the callers that a rule counts, such as "for each API key and path".
 func byInWords(by []string) string {
+	if len(by) == 0 {
+		return "for all callers together"
+	}
 	names := map[string]string{"api_key": "API key", "ip": "address"}
 	texts := make([]string, len(by))
 	for i, name := range by {
@@ -132,36 +147,53 @@ func spanInWords(d time.Duration) string {
 // filled in: a new limit of a tier changes every rule that has its limit from the tier. It
 // returns at most the given number of changes and the number of the others.
 func LimitChanges(before, after *rule.Set, most int) (changes []LimitChange, others int) {
-	order, was, is := []LimitChange{}, map[LimitChange]string{}, map[LimitChange]string{}
-	for one, text := range everyKind(before) {
-		order, was[one] = append(order, one), text
+	order, was, is := []LimitChange{}, map[LimitChange]granted{}, map[LimitChange]granted{}
+	for one, has := range everyKind(before) {
+		order, was[one] = append(order, one), has
 	}
-	for one, text := range everyKind(after) {
+	for one, has := range everyKind(after) {
 		if _, known := was[one]; !known {
 			order = append(order, one)
 		}
-		is[one] = text
+		is[one] = has
 	}
 	for _, one := range order {
-		if was[one] == is[one] {
+		if was[one].text == is[one].text {
 			continue
 		}
 		if len(changes) == most {
 			others++
 			continue
 		}
-		one.Was, one.Is = was[one], is[one]
+		old, now := was[one], is[one]
+		one.Was, one.Is = old.text, now.text
+		one.WasWords, one.IsWords = old.sentence(before), now.sentence(after)
 		changes = append(changes, one)
 	}
 	return changes, others
 }
 
-// everyKind visits each kind of request that a set counts, and its limits in words.
-func everyKind(s *rule.Set) func(yield func(LimitChange, string) bool) {
-	return func(yield func(LimitChange, string) bool) {
+// granted is what a rule grants to one kind of request.
+type granted struct {
+	rule   *rule.Rule // nil: the set has no such rule
+	limits []stint.Limit
+	text   string // the short form
+}
+
+// sentence says in words what a rule of a set grants, and its mode unless it is enforced.
+func (g granted) sentence(s *rule.Set) string {
+	if g.rule == nil {
+		return ""
+	}
+	return sentence(g.rule, g.limits, s.By(g.rule)) + modeInWords(g.rule)
+}
+
+// everyKind visits each kind of request that a set counts, and what it is granted.
+func everyKind(s *rule.Set) func(yield func(LimitChange, granted) bool) {
+	return func(yield func(LimitChange, granted) bool) {
 		for _, r := range s.Rules() {
 			for _, e := range r.Effective(s) {
-				if !yield(LimitChange{Rule: r.ID, Tier: e.Tier, Override: e.Override}, inWords(r, e.Limits)) {
+				if !yield(LimitChange{Rule: r.ID, Tier: e.Tier, Override: e.Override}, granted{r, e.Limits, inWords(r, e.Limits)}) {
 					return
 				}
 			}
@@ -183,10 +215,14 @@ func inWords(r *rule.Rule, limits []stint.Limit) string {
 	case r.Any():
 		text = strings.Join(texts, " or ")
 	}
-	if r.Mode != rule.Enforce {
-		text += " (mode " + r.Mode.String() + ")"
+	return text + modeInWords(r)
+}
+
+func modeInWords(r *rule.Rule) string {
+	if r.Mode == rule.Enforce {
+		return ""
 	}
-	return text
+	return " (mode " + r.Mode.String() + ")"
 }
 
 // limitInWords returns the short form of a limit, such as 500/m, if it has one. Otherwise it
