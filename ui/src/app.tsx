@@ -5,23 +5,30 @@ import { Failure, Loading } from './parts/basic'
 import { forgetDrafts, drafts } from './draft'
 import { useLoad } from './load'
 import { Audit } from './pages/audit'
+import { Canary } from './pages/canary'
+import { Emergency, EmergencyBanner } from './pages/emergency'
 import { Key } from './pages/key'
+import { Lists } from './pages/lists'
 import { Now } from './pages/now'
 import { Nodes } from './pages/nodes'
 import { Replay } from './pages/replay'
 import { RulesPages } from './pages/rules'
 import { SignIn } from './pages/signin'
+import { TiersPages } from './pages/tiers'
 import { Top } from './pages/top'
 import { Versions } from './pages/versions'
 import { href, useRoute, type Route } from './router'
-import { identity, may, question, signOut } from './session'
+import { identity, may, question, signOut, type Identity } from './session'
 import { useStore } from './store'
 import { ThemeSwitch } from './theme'
 
 const pages: [string, string, ComponentType<{ route: Route }>][] = [
   ['now', 'Now', Now],
   ['rules', 'Rules', RulesPages],
+  ['lists', 'Lists', Lists],
   ['versions', 'Versions', Versions],
+  ['canary', 'Canary', Canary],
+  ['emergency', 'Emergency', Emergency],
   ['key', 'Key', Key],
   ['top', 'Top', Top],
   ['nodes', 'Nodes', Nodes],
@@ -50,7 +57,7 @@ function Frame({ hidden }: { hidden: boolean }) {
     if (who.data) identity.set(who.data)
   }, [who.data])
   const current = route.path[0] ?? pages[0]![0]
-  const Current = pages.find(([name]) => name === current)?.[2]
+  const Current = current === 'tiers' ? TiersPages : pages.find(([name]) => name === current)?.[2]
   if (hidden) return null
   return (
     <>
@@ -59,6 +66,7 @@ function Frame({ hidden }: { hidden: boolean }) {
       <main id="main" tabIndex={-1}>
         {who.error && <Failure what="The server was not reached" error={who.error} retry={who.reload} />}
         {!who.data && !who.error && <Loading />}
+        {who.data?.features.includes('emergency') && <EmergencyBanner />}
         {who.data && (Current ? <Current route={route} /> : <p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p>)}
       </main>
     </>
@@ -77,7 +85,7 @@ function Navigation({ current }: { current: string }) {
     <header class="side">
       <a class="brand" href={href([pages[0]![0]])}>Stint</a>
       <nav aria-label="Pages">
-        {pages.filter(([name]) => name !== 'replay' || may('operator', who)).map(([name, title]) => <a key={name} href={href([name])} aria-current={name === current ? 'page' : undefined}>{title}</a>)}
+        {pages.filter(([name]) => offered(name, who)).map(([name, title]) => <a key={name} href={href([name])} aria-current={name === (current === 'tiers' ? 'rules' : current) ? 'page' : undefined}>{title}</a>)}
       </nav>
       <div class="who">
         {who && <span title={who.open ? 'This server has no tokens.' : `Role ${who.role}`}><span class="name">{who.name}</span> <span class="quiet">{who.role}</span></span>}
@@ -86,6 +94,16 @@ function Navigation({ current }: { current: string }) {
       </div>
     </header>
   )
+}
+
+// offered reports whether the server has a page for the user.
+function offered(page: string, who: Identity | null): boolean {
+  switch (page) {
+    case 'replay': return may('operator', who)
+    case 'canary': return who?.features.includes('canary') ?? false
+    case 'emergency': return who?.features.includes('emergency') ?? false
+    default: return true
+  }
 }
 
 function SignOut() {

@@ -36,6 +36,25 @@ export function duration(ms: number): string {
   return parts.join(' ')
 }
 
+// milliseconds returns the length of a duration such as 90m or 1h30m, or 0 for another text.
+export function milliseconds(text: string): number {
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)) return 0
+  const units: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+  return [...text.matchAll(/([\d.]+)([a-z]+)/g)].reduce((sum, [, n, unit]) => sum + Number(n) * units[unit!]!, 0)
+}
+
+// perUnit says a limit such as 10/s in words.
+export function perUnit(limit: string): string {
+  const [, n, unit] = /^(\d+)\/([smhd])$/.exec(limit) ?? []
+  const names: Record<string, string> = { s: 'a second', m: 'a minute', h: 'an hour', d: 'a day' }
+  return n ? `${many(Number(n), 'request')} ${names[unit!]}` : limit
+}
+
+// attribute returns the name of an attribute of requests as people call it.
+export function attribute(name: string): string {
+  return ({ api_key: 'API key', ip: 'address' } as Record<string, string>)[name] ?? name.replace(':', ' ')
+}
+
 export function bytes(n: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
   let i = 0

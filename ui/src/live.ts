@@ -7,6 +7,7 @@ import { Store, useStore } from './store'
 export type Second = Schemas['LiveSecond']
 export type Node = Schemas['Node']
 export type Counts = Schemas['LiveCounts']
+export type Point = Schemas['LivePoint']
 
 export interface Live {
   // status is lost while the stream is interrupted: the page then tries again.
@@ -15,10 +16,11 @@ export interface Live {
   seconds: Second[] // the last 15 minutes, the oldest first
   nodes: Node[]
   nodesError: string
+  points: Point[] // what the nodes counted together in the last 15 minutes, the oldest first
 }
 
 const most = 15 * 60
-const live = new Store<Live>({ status: 'opening', why: '', seconds: [], nodes: [], nodesError: '' })
+const live = new Store<Live>({ status: 'opening', why: '', seconds: [], nodes: [], nodesError: '', points: [] })
 let users = 0
 let stream: AbortController | null = null
 
@@ -41,7 +43,7 @@ export function useLive(): Live {
 
 async function follow(signal: AbortSignal): Promise<void> {
   let last = ''
-  live.set({ ...live.value, status: 'opening', seconds: [] })
+  live.set({ ...live.value, status: 'opening', seconds: [], points: [] })
   for (let pause = 500; !signal.aborted; pause = Math.min(2 * pause, 10_000)) {
     let why = 'the server ended it'
     try {
@@ -73,6 +75,7 @@ function take(batch: Event[]): string {
       const body = JSON.parse(event.data) as Schemas['LiveNodes']
       next.nodes = body.nodes
       next.nodesError = body.error ?? ''
+      if (body.points.length > 0) next.points = joined(next.points, body.points).filter((p) => p.time_ms > body.points.at(-1)!.time_ms - most * 1000)
     }
   }
   if (fresh.length > 0) next.seconds = joined(next.seconds, fresh).slice(-most)
@@ -80,14 +83,14 @@ function take(batch: Event[]): string {
   return last
 }
 
-// joined returns the seconds with the fresh ones after them, in ascending order as the chart needs
-// it. A clock that was set back, or another server behind a proxy, sends earlier seconds: they
+// joined returns what was counted with the fresh counts after it, in ascending order as the chart
+// needs it. A clock that was set back, or another server behind a proxy, sends earlier times: they
 // take the place of those that are not before them.
-function joined(seconds: Second[], fresh: Second[]): Second[] {
-  const all = [...seconds]
-  for (const second of fresh) {
-    while (all.length > 0 && all[all.length - 1]!.time_ms >= second.time_ms) all.pop()
-    all.push(second)
+function joined<T extends { time_ms: number }>(known: T[], fresh: T[]): T[] {
+  const all = [...known]
+  for (const one of fresh) {
+    while (all.length > 0 && all[all.length - 1]!.time_ms >= one.time_ms) all.pop()
+    all.push(one)
   }
   return all
 }
@@ -128,6 +131,17 @@ export function rates(seconds: Second[], last: number): Map<string, Rate> {
   return found
 }
 
+// requestsOf returns the requests of a rule, each of which has one of the four counts.
+export function requestsOf(r: Rate): number {
+  return r.allowed + r.denied + r.shadow + r.degraded
+}
+
+// deniedShare returns the share of the requests of a rule that it denied.
 export function deniedShare(r: Rate): number {
-  return r.denied / (r.allowed + r.denied || 1)
+  return r.denied / (requestsOf(r) || 1)
+}
+
+// shadowShare returns the share of the requests of a rule that it would have denied but for its mode.
+export function shadowShare(r: Rate): number {
+  return r.shadow / (requestsOf(r) || 1)
 }

@@ -46,6 +46,23 @@ export function newRuleTarget(id: string): Target {
   }
 }
 
+// tierTarget edits a tier, or with fresh a new one.
+export function tierTarget(tier: string, fresh: boolean): Target {
+  const path = { tier }
+  return {
+    draft: `${fresh ? 'new tier' : 'tier'} ${tier}`, title: `${fresh ? 'New' : 'Edit'} tier ${tier}`, verb: fresh ? 'Publish the new tier' : 'Publish the tier',
+    read: async (signal) => {
+      if (fresh) return { files: [{ name: tier, text: 'limit: 100\nwindow: 1m\n' }], etag: '' }
+      const { data, etag } = await callText('get', '/rules/tier/{tier}', { path, accept: 'application/yaml', signal })
+      return { files: [{ name: tier, text: data }], etag }
+    },
+    check: (files, signal) => call('post', '/rules/validate', { query: { tier }, body: textOf(files), signal }),
+    write: (files, etag, { signal, reason, ...query }) =>
+      call('put', '/rules/tier/{tier}', { path, body: textOf(files), query: { ...query, replace: true }, ...(fresh ? { ifNoneMatch: '*' } : { ifMatch: etag }), reason: reason ?? '', signal }),
+    close: () => go(['tiers']),
+  }
+}
+
 export const setTarget: Target = {
   draft: 'set', title: 'Edit all rules', verb: 'Publish all rules',
   read: async (signal) => {
@@ -119,9 +136,9 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
   if (step === 'review') {
     return (
       <Panel title="What the change does">
-        <Change whole={target === setTarget} verb={target.verb} reason={draft.reason} setReason={(reason) => change({ ...draft, reason })}
+        <Change whole={target === setTarget} canary={target === setTarget} verb={target.verb} reason={draft.reason} setReason={(reason) => change({ ...draft, reason })}
           send={(s) => target.write(draft.files, draft.etag, s)} conflict={conflict} cancel={() => setStep('edit')}
-          done={() => { forgetDraft(target.draft); target.close() }} />
+          done={(o) => { forgetDraft(target.draft); if (o.canary) go(['canary']); else target.close() }} />
       </Panel>
     )
   }

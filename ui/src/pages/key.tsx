@@ -2,7 +2,7 @@
 // key exists only in the memory of the page: the address never has it.
 import { useState } from 'preact/hooks'
 import { call, type Schemas } from '../api'
-import { count, duration } from '../format'
+import { attribute, count, duration } from '../format'
 import { useLoad } from '../load'
 import { Await, Badge, Empty, Failure, Field, Page, Panel, Time } from '../parts/basic'
 import { Table } from '../parts/table'
@@ -26,9 +26,7 @@ interface Caller {
 export function Key({ route }: { route: Route }) {
   const [caller, setCaller] = useState<Caller>({ api_key: '', ip: '', path: '', method: '', rule: '*' })
   const [asked, ask] = useState<Caller>()
-  const id = route.query.get('id') ?? ''
-  const rule = route.query.get('rule') ?? ''
-  const shown = route.query.get('shown') ?? ''
+  const hash = route.query.get('hash') ?? ''
   const set = (name: keyof Caller) => (e: Event) => setCaller({ ...caller, [name]: (e.currentTarget as HTMLInputElement).value })
   const submit = (e: Event) => {
     e.preventDefault()
@@ -43,23 +41,20 @@ export function Key({ route }: { route: Route }) {
         <Field label="Method"><input name="method" value={caller.method} spellcheck={false} autocomplete="off" placeholder="GET" onInput={set('method')} /></Field>
         <div class="actions"><button type="submit" class="primary" disabled={!caller.api_key && !caller.ip}>Look up</button></div>
       </form>
-      {!asked && shown && <Listed rule={rule} id={id} shown={shown} />}
-      {!asked && !shown && <Empty>Give the API key, the IP address, or both.</Empty>}
+      {!asked && hash && <Listed key={hash} hash={hash} />}
+      {!asked && !hash && <Empty>Give the API key, the IP address, or both.</Empty>}
       {asked && <Found key={JSON.stringify(asked)} caller={asked} />}
     </Page>
   )
 }
 
-// Listed shows a key that a table has linked, of which this browser has only the beginning.
-function Listed({ rule, id, shown }: { rule: string; id: string; shown: string }) {
-  const admin = may('admin', useStore(identity))
-  const denials = useLoad(async (signal) => (await call('get', '/v1/denied', { query: admin && id ? { id, limit: 100 } : { rule, limit: 100 }, signal })).data.items, [rule, id, admin], 5)
+// Listed shows a key that a table has linked, of which this browser has only the hash.
+function Listed({ hash }: { hash: string }) {
+  const denials = useLoad(async (signal) => (await call('get', '/v1/denied', { query: { hash, limit: 100 }, signal })).data.items, [hash], 5)
   return (
-    <Panel title={`Denials of ${shown}`} note={rule}>
+    <Panel title={`Denials of ${denials.data?.[0]?.key ?? 'a key'}`} note={`hash ${hash}`}>
       <p class="quiet">Keys are shortened here. To see the allowance of this one or to change something, give the whole key above.</p>
-      <Await of={denials} what="The denials were not loaded">
-        {(list) => <Denials list={admin && id ? list : list.filter((d) => d.key === shown)} />}
-      </Await>
+      <Await of={denials} what="The denials were not loaded">{(list) => <Denials list={list} />}</Await>
     </Panel>
   )
 }
@@ -90,7 +85,8 @@ function Found({ caller }: { caller: Caller }) {
           {said && <p class="box good" role="status">{said}</p>}
           <Panel title="Limits" note={found.key}>
             <Lists of={found} />
-            <Limits of={found} />
+            <Limits name="limits" list={found.limits} hint={found.hint} />
+            {found.canary && <InCanary of={found.canary} />}
           </Panel>
           {writes && <Actions caller={caller} found={found} done={done} />}
           <Panel title="Last denials" note="by this node">
@@ -114,7 +110,7 @@ function Explained({ caller }: { caller: Caller }) {
     { title: 'Rule', value: (r: ExplainedRule) => r.rule, show: (r: ExplainedRule) => <a href={href(['rules', r.rule])}>{r.rule}</a> },
     { title: 'Mode', value: (r: ExplainedRule) => r.mode },
     { title: 'Does', value: doesOf },
-    { title: 'Limits', value: (r: ExplainedRule) => (r.limits ?? []).join(r.any ? ' or ' : ' and ') },
+    { title: 'Limits', value: (r: ExplainedRule) => r.words ?? '' },
     { title: 'From', value: sourceOf },
   ]
   return (
@@ -150,15 +146,27 @@ function Lists({ of }: { of: Why }) {
   )
 }
 
-function Limits({ of }: { of: Why }) {
+// InCanary shows what the caller has under the rules that a share of the callers tries.
+function InCanary({ of }: { of: NonNullable<Why['canary']> }) {
+  const decides = of.decides === undefined ? `Give the ${attribute(of.by)} to see whether its rules decide.` : of.decides ? 'Its rules decide about this caller, and not those above.' : 'Its rules do not decide about this caller, but those above.'
+  return (
+    <>
+      <h3><a href={href(['canary'])}>Canary {of.version}</a></h3>
+      <p>{decides}{of.keyless && ' This is about the requests of the address without an API key.'}</p>
+      <Limits name="canary" list={of.limits} />
+    </>
+  )
+}
+
+function Limits({ name, list, hint }: { name: string; list: State[]; hint?: string | undefined }) {
   const columns = [
     { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <a href={href(['rules', s.rule ?? ''])}>{s.rule}</a> },
-    { title: 'Limit', value: (s: State) => s.name, show: (s: State) => <code>{s.name}</code> },
+    { title: 'Limit', value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
     { title: 'Left', value: (s: State) => s.remaining, show: (s: State) => <Left of={s} /> },
     { title: 'Full again', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
     { title: 'State', value: verdict, show: (s: State) => <Badge kind={verdict(s) === 'allowed' ? 'good' : 'bad'}>{verdict(s)}</Badge> },
   ]
-  return <Table name="limits" caption="Limits of this caller" rows={of.limits} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty="No rule counts this caller." />
+  return <Table name={name} caption="Limits of this caller" rows={list} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty={hint ? `No rule counts this caller: ${hint}` : 'No rule counts this caller.'} />
 }
 
 function Left({ of }: { of: State }) {

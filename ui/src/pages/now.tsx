@@ -3,11 +3,14 @@
 import { useMemo } from 'preact/hooks'
 import type { Schemas } from '../api'
 import { duration, many, rate, share } from '../format'
-import { countsOf, deniedShare, others, rates, useLive, type Live, type Node, type Rate, type Second } from '../live'
+import { countsOf, deniedShare, others, rates, requestsOf, useLive, type Counts, type Live, type Node, type Point, type Rate, type Second } from '../live'
 import { Badge, Choice, Empty, Loading, Page, Panel, Tile, Time } from '../parts/basic'
 import { Chart } from '../parts/chart'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
+import { identity } from '../session'
+import { useStore } from '../store'
+import { CanaryBanner } from './canary'
 
 type Degradation = Schemas['LiveDegradation']
 type Scope = 'node' | 'all'
@@ -17,6 +20,7 @@ const recent = 10
 
 export function Now({ route }: { route: Route }) {
   const live = useLive()
+  const who = useStore(identity)
   const scope = (route.query.get('nodes') === 'all' ? 'all' : 'node') as Scope
   return (
     <Page title="Now" lead={scope === 'node' ? 'This node, in the last 15 minutes.' : 'The nodes that share these rules, as each announced itself last.'}
@@ -24,6 +28,7 @@ export function Now({ route }: { route: Route }) {
       {live.status === 'lost' && (
         <p class="box warn" role="status"><strong>The live view is interrupted:</strong> {live.why}. It is tried again; what is shown is not current.</p>
       )}
+      {who?.features.includes('canary') && <CanaryBanner />}
       <Versions nodes={live.nodes} />
       {scope === 'node' ? <ThisNode live={live} rule={route.query.get('rule') ?? ''} /> : <AllNodes live={live} />}
     </Page>
@@ -94,19 +99,46 @@ function latency(us: number): string {
 }
 
 function Graph({ seconds, rule }: { seconds: Second[]; rule: string }) {
+  return (
+    <Panel title={rule ? `Rule ${rule}` : 'All rules'} actions={rule && <button type="button" onClick={() => amend({ rule: undefined })}>All rules</button>}>
+      <SecondsChart seconds={seconds} rule={rule} />
+    </Panel>
+  )
+}
+
+const counted = ['allowed', 'denied', 'shadow', 'degraded'] as const
+
+// SecondsChart is the chart of one rule, or of all with an empty id.
+export function SecondsChart({ seconds, rule }: { seconds: Second[]; rule: string }) {
   const { times, series } = useMemo(() => {
     const counts = seconds.map((s) => countsOf(s, rule))
     const of = (name: keyof Rate) => counts.map((c, i) => (1000 * c[name]) / seconds[i]!.length_ms)
     return {
       times: seconds.map((s) => s.time_ms / 1000),
-      series: (['allowed', 'denied', 'shadow', 'degraded'] as const).map((name) => ({ title: name, colour: `series-${name}`, values: of(name) })),
+      series: counted.map((name) => ({ title: name, colour: `series-${name}`, values: of(name) })),
     }
   }, [seconds, rule])
-  return (
-    <Panel title={rule ? `Rule ${rule}` : 'All rules'} actions={rule && <button type="button" onClick={() => amend({ rule: undefined })}>All rules</button>}>
-      <Chart label={`Requests a second of ${rule || 'all rules'}`} unit="a second" times={times} series={series} span={900} />
-    </Panel>
-  )
+  return <Chart label={`Requests a second of ${rule || 'all rules'}`} unit="a second" times={times} series={series} span={900} />
+}
+
+// pause is the time, in milliseconds, after which a missing point is a gap in the chart.
+const pause = 15_000
+
+function PointsChart({ points }: { points: Point[] }) {
+  const { times, series } = useMemo(() => {
+    const all: (Point | { time_ms: number })[] = []
+    for (const point of points) {
+      const last = all.at(-1)
+      if (last && point.time_ms - last.time_ms > pause) all.push({ time_ms: last.time_ms + 1 })
+      all.push(point)
+    }
+    const of = (name: keyof Rate) => all.map((p) => ('nodes' in p ? p[name] : null))
+    return {
+      times: all.map((p) => p.time_ms / 1000),
+      series: counted.map((name) => ({ title: name, colour: `series-${name}`, values: of(name) })),
+    }
+  }, [points])
+  return <Chart label="Requests a second of all nodes" unit="a second" times={times} series={series} span={900} />
 }
 
 interface Row extends Rate {
@@ -114,7 +146,11 @@ interface Row extends Rate {
 }
 
 function Rules({ seconds }: { seconds: Second[] }) {
-  const rows: Row[] = [...rates(seconds, 60)].map(([rule, r]) => ({ rule, ...r })).sort((a, b) => b.allowed + b.denied - a.allowed - a.denied)
+  return <RulesPanel rates={rates(seconds, 60)} note="means of the last minute" chart />
+}
+
+function RulesPanel({ rates: of, note, chart = false }: { rates: Map<string, Rate>; note: string; chart?: boolean }) {
+  const rows: Row[] = [...of].map(([rule, r]) => ({ rule, ...r })).sort((a, b) => requestsOf(b) - requestsOf(a))
   const number = (title: string, name: keyof Rate) => ({ title, value: (r: Row) => r[name], show: (r: Row) => (r[name] ? rate(r[name]) : <span class="quiet">0</span>) })
   const columns = [
     { title: 'Rule', value: (r: Row) => r.rule, show: (r: Row) => (r.rule.startsWith('(') ? <span class="quiet">{r.rule === others ? 'all others' : r.rule}</span> : <a href={href(['rules', r.rule])}>{r.rule}</a>) },
@@ -123,11 +159,11 @@ function Rules({ seconds }: { seconds: Second[] }) {
     { title: 'Denied share', value: deniedShare, show: (r: Row) => share(deniedShare(r)) },
     number('Shadow', 'shadow'),
     number('Degraded', 'degraded'),
-    { title: '', value: () => '', show: (r: Row) => <button type="button" class="quiet" aria-label={`Chart of ${r.rule}`} onClick={() => amend({ rule: r.rule })}>Chart</button> },
+    ...(chart ? [{ title: '', value: () => '', show: (r: Row) => <button type="button" class="quiet" aria-label={`Chart of ${r.rule}`} onClick={() => amend({ rule: r.rule })}>Chart</button> }] : []),
   ]
   return (
-    <Panel title="Rules" note="means of the last minute">
-      <Table name="live" caption="Rates of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule has had a request in the last minute." />
+    <Panel title="Rules" note={note}>
+      <Table name="live" caption="Rates of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule has had a request lately." />
     </Panel>
   )
 }
@@ -135,9 +171,9 @@ function Rules({ seconds }: { seconds: Second[] }) {
 function AllNodes({ live }: { live: Live }) {
   if (live.nodesError) return <p class="box bad" role="alert"><strong>The nodes are not known:</strong> {live.nodesError}.</p>
   if (live.status === 'opening') return <Loading />
-  const counted = live.nodes.flatMap((n) => (n.traffic ? [n.traffic] : []))
+  const traffic = live.nodes.flatMap((n) => (n.traffic ? [n.traffic] : []))
   const total: Rate = { allowed: 0, denied: 0, shadow: 0, degraded: 0 }
-  for (const t of counted) for (const name of Object.keys(total) as (keyof Rate)[]) total[name] += (1000 * t[name]) / t.length_ms
+  for (const t of traffic) for (const name of Object.keys(total) as (keyof Rate)[]) total[name] += (1000 * t[name]) / t.length_ms
   const number = (title: string, name: keyof Rate) => ({ title, value: (n: Node) => perSecond(n, name), show: (n: Node) => (n.traffic ? rate(perSecond(n, name)) : '–') })
   const columns = [
     { title: 'Node', value: (n: Node) => n.address || n.id, show: (n: Node) => <code>{n.address || n.id}</code> },
@@ -148,14 +184,35 @@ function AllNodes({ live }: { live: Live }) {
   return (
     <>
       <div class="tiles">
-        <Tile label="requests" value={rate(total.allowed + total.denied)} note={`of ${many(counted.length, 'node')}`} />
-        <Tile label="denied" value={share(deniedShare(total))} note={rate(total.denied)} />
+        <Tile label="requests" value={rate(total.allowed + total.denied)} note={`of ${many(traffic.length, 'node')}`} />
+        <Tile label="denied" value={share(total.denied / (total.allowed + total.denied || 1))} note={rate(total.denied)} />
         <Tile label="shadow" value={rate(total.shadow)} />
         <Tile label="degraded" value={share(total.degraded / (total.allowed + total.denied || 1))} kind={total.degraded ? 'bad' : ''} />
       </div>
+      <Panel title="All nodes together" note="every 5 seconds, the sum of what each node announced last">
+        <PointsChart points={live.points} />
+        <p class="quiet">This server asks for the other nodes while somebody looks at this page, so the chart has those times alone.</p>
+      </Panel>
+      <RulesPanel rates={ratesOfNodes(live.nodes)} note="of the 16 busiest rules of each node, in its last 5 seconds" />
       <Table name="nodes" caption="Rates of the nodes" rows={live.nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself. Only nodes that share their rules through a database announce themselves." />
     </>
   )
+}
+
+// ratesOfNodes returns the sums of the rates that the nodes announced.
+function ratesOfNodes(nodes: Node[]): Map<string, Rate> {
+  const sums = new Map<string, Rate>()
+  const add = (rule: string, counts: Counts, length: number) => {
+    const sum = sums.get(rule) ?? { allowed: 0, denied: 0, shadow: 0, degraded: 0 }
+    for (const name of counted) sum[name] += (1000 * (counts[name] ?? 0)) / length
+    sums.set(rule, sum)
+  }
+  for (const { traffic } of nodes) {
+    if (!traffic) continue
+    for (const r of traffic.rules) add(r.rule, r, traffic.length_ms)
+    if (traffic.others) add(others, traffic.others, traffic.length_ms)
+  }
+  return sums
 }
 
 function perSecond(n: Node, name: keyof Rate): number {

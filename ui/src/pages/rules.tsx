@@ -2,13 +2,16 @@ import { useState } from 'preact/hooks'
 import { call, callText, type Schemas } from '../api'
 import { drafts } from '../draft'
 import { count, rate, share } from '../format'
+import { deniedShare, requestsOf, shadowShare, useLive } from '../live'
 import { useLoad } from '../load'
-import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Time } from '../parts/basic'
+import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Tile, Time } from '../parts/basic'
 import { Change } from '../parts/change'
+import { Table } from '../parts/table'
 import { amend, go, href, type Route } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
 import { Edit, newRuleTarget, ruleTarget, setTarget } from './edit'
+import { SecondsChart } from './now'
 import { TopKeys } from './top'
 
 type Rule = Schemas['RuleInWords']
@@ -35,6 +38,7 @@ function Rules({ route }: { route: Route }) {
   return (
     <Page title="Rules" lead={version.data && <Version of={version.data.current} newest={newest} />}
       actions={<>
+        <a class="button" href={href(['tiers'])}>Tiers</a>
         {may('operator', who) && <a class="button" href={href(['rules', '*', 'new'])}>New rule…</a>}
         {may('admin', who) && <a class="button" href={href(['rules', '*', 'edit'])}>Edit all rules…</a>}
       </>}>
@@ -77,7 +81,7 @@ function RulesTable({ rules }: { rules: Rule[] }) {
     <div class="scroll" tabIndex={0} role="region" aria-label="Rules">
       <table class="plain">
         <caption class="unseen">Rules</caption>
-        <thead><tr><th scope="col">Rule</th><th scope="col">Mode</th><th scope="col">Matches</th><th scope="col">Limit</th><th scope="col" class="number">Requests</th><th scope="col" class="number">Denied</th><th scope="col" class="number">Overrides</th></tr></thead>
+        <thead><tr><th scope="col">Rule</th><th scope="col">Mode</th><th scope="col">Matches</th><th scope="col">Limit</th><th scope="col" class="number">Requests</th><th scope="col" class="number">Denied</th><th scope="col" class="number">Overrides</th><th scope="col">Changed</th></tr></thead>
         <tbody>
           {rules.map((r) => (
             <tr key={r.id}>
@@ -85,9 +89,10 @@ function RulesTable({ rules }: { rules: Rule[] }) {
               <td><Mode of={r} /></td>
               <td>{conditionsOf(r)}</td>
               <td class="wide">{limitsOf(r)}</td>
-              <td class="number">{rate(r.rates.allowed + r.rates.denied)}</td>
-              <td class="number">{share(deniedOf(r))}{r.mode === 'shadow' && <span class="quiet"> shadow</span>}</td>
+              <td class="number">{rate(requestsOf(r.rates))}</td>
+              <td class="number">{share(r.mode === 'shadow' ? shadowShare(r.rates) : deniedShare(r.rates))}{r.mode === 'shadow' && <span class="quiet"> shadow</span>}</td>
               <td class="number">{count(r.overrides ?? 0)}</td>
+              <td>{r.changed ? <a href={href(['versions', String(r.changed.version)])}><Time at={r.changed.time} relative /></a> : <span class="quiet">–</span>}</td>
             </tr>
           ))}
         </tbody>
@@ -106,12 +111,6 @@ function Pager({ offset, found }: { offset: number; found: number }) {
       <button type="button" disabled={offset + pageSize >= found} onClick={to(offset + pageSize)}>Next</button>
     </div>
   )
-}
-
-// deniedOf is the share of the requests that the rule denies, or would deny but for shadow mode.
-function deniedOf({ rates: r, mode }: Rule): number {
-  const requests = r.allowed + r.denied
-  return (mode === 'shadow' ? r.shadow : r.denied) / (requests || r.shadow || 1)
 }
 
 function Version({ of, newest }: { of: number; newest: Schemas['Version'] | undefined }) {
@@ -141,8 +140,8 @@ function Drafts() {
   const list = drafts()
   if (list.length === 0) return null
   const link = (draft: string) => {
-    const [, kind, id] = /^(new rule|rule) (.*)$/.exec(draft) ?? []
-    return id === undefined ? href(['rules', '*', 'edit']) : href(['rules', id, kind === 'rule' ? 'edit' : 'new'])
+    const [, fresh, kind, id] = /^(new )?(rule|tier) (.*)$/.exec(draft) ?? []
+    return id === undefined ? href(['rules', '*', 'edit']) : href([`${kind}s`, id, fresh ? 'new' : 'edit'])
   }
   return <p class="box" role="status">Drafts that are not published: {list.map((d, i) => <span key={d}>{i > 0 && ', '}<a href={link(d)}>{d === 'set' ? 'all rules' : d}</a></span>)}</p>
 }
@@ -160,16 +159,17 @@ function OneRule({ id }: { id: string }) {
       </>}>
       <Await of={words} what="The rule in words was not loaded">
         {(one) => one === undefined ? <p class="empty">The rules in force have no rule {id}.</p> : (
-          <dl class="facts">
+          <><Results of={one} /><dl class="facts">
             <dt>Matches</dt><dd>{conditionsOf(one)}</dd>
             <dt>Limit</dt><dd>{limitsOf(one)}</dd>
             <dt>Mode</dt><dd><Mode of={one} /></dd>
             <dt>Counts by</dt><dd>{one.by.join(', ') || 'nothing: all callers together'}</dd>
             <dt>Overrides</dt><dd>{count(one.overrides ?? 0)}</dd>
-            <dt>Last minute</dt><dd>{rate(one.rates.allowed)} allowed, {rate(one.rates.denied)} denied{one.mode === 'shadow' && `, ${rate(one.rates.shadow)} would be denied if it were enforced`}{one.rates.degraded > 0 && `, ${rate(one.rates.degraded)} degraded`}</dd>
-          </dl>
+            <dt>Changed</dt><dd>{one.changed ? <><Time at={one.changed.time} relative /> by {one.changed.author || 'an edited file'} in <a href={href(['versions', String(one.changed.version)])}>version {one.changed.version}</a></> : 'not known: in an old version'}</dd>
+          </dl></>
         )}
       </Await>
+      <LastMinutes rule={id} />
       <Panel title="Text">
         <Await of={rule} what="The rule was not loaded">{(text) => <pre class="text" tabIndex={0} role="region" aria-label="Text of the rule">{text}</pre>}</Await>
       </Panel>
@@ -177,7 +177,52 @@ function OneRule({ id }: { id: string }) {
         actions={<Choice label="Which requests" of={[['denied', 'Denied'], ['allowed', 'Allowed'], ['shadow', 'Shadow']]} value={by} choose={setBy} />}>
         <TopKeys by={by} window="1h" rule={id} limit={20} />
       </Panel>
+      <Panel title="History" note="the versions that changed the text of this rule"><History rule={id} /></Panel>
     </Page>
+  )
+}
+
+// Results shows what the rule denies beside what it would deny if it were enforced.
+function Results({ of }: { of: Rule }) {
+  const { mode, rates: r } = of
+  return (
+    <div class="tiles">
+      <Tile label="requests" value={rate(requestsOf(r))} note="mean of the last minute" />
+      <Tile label="denied" value={share(deniedShare(r))} note={mode === 'enforce' ? rate(r.denied) : mode === 'off' ? 'the rule is off' : 'shadow mode denies nothing'} kind={r.denied > 0 ? 'warn' : ''} />
+      <Tile label="denied if it were enforced" value={mode === 'shadow' ? share(shadowShare(r)) : mode === 'enforce' ? share(deniedShare(r)) : '–'}
+        note={mode === 'shadow' ? rate(r.shadow) : mode === 'enforce' ? 'it is enforced' : 'an off rule counts nothing'} kind={mode === 'shadow' && r.shadow > 0 ? 'warn' : ''} />
+      <Tile label="degraded" value={share(r.degraded / (requestsOf(r) || 1))} note={rate(r.degraded)} kind={r.degraded > 0 ? 'bad' : ''} />
+    </div>
+  )
+}
+
+function LastMinutes({ rule }: { rule: string }) {
+  const { seconds } = useLive()
+  return <Panel title="Last 15 minutes" note="this node"><SecondsChart seconds={seconds} rule={rule} /></Panel>
+}
+
+type Changed = Schemas['HistoryVersion']
+
+function History({ rule }: { rule: string }) {
+  const history = useLoad(async (signal) => (await call('get', '/rules/history', { query: { rule, n: 100 }, signal })).data, [rule], 10)
+  const columns = [
+    { title: 'Version', value: (v: Changed) => v.version, show: (v: Changed) => <a href={href(['versions', String(v.version)])}>{v.version}</a> },
+    { title: 'Time', value: (v: Changed) => v.time ?? '', show: (v: Changed) => <Time at={v.time} /> },
+    { title: 'The rule was', value: (v: Changed) => v.change ?? '' },
+    { title: 'Who', value: (v: Changed) => v.author ?? '' },
+    { title: 'Reason', value: (v: Changed) => v.comment ?? '' },
+    { title: '', value: () => '', show: (v: Changed) => <a class="button" href={href(['versions'], { from: String(v.previous), to: v.version })} aria-label={`Changes of version ${v.version}`}>Changes</a> },
+  ]
+  return (
+    <Await of={history} what="The history was not loaded">
+      {({ versions, looked_back_to: back }) => (
+        <>
+          <Table name="history" caption="Versions that changed the rule" rows={versions} columns={columns} keyOf={(v) => String(v.version)}
+            empty={back ? 'No version that is still kept whole has changed the rule.' : 'The rule is built in: no version has changed it.'} />
+          {!!back && versions.length > 0 && <p class="quiet">Versions before {back} are not compared.</p>}
+        </>
+      )}
+    </Await>
   )
 }
 

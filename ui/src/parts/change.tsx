@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { Refusal, type Answer, type Outcome } from '../api'
+import { share } from '../format'
 import { identity, may } from '../session'
 import { useStore } from '../store'
 import { Failure, Field, Loading } from './basic'
@@ -11,13 +12,18 @@ export interface Step {
   reason?: string
   dry_run?: boolean
   force?: boolean
+  // canary is the share of the callers that the change is for. Without it the change is for all.
+  canary?: string
+  soak?: string
+  abort_above?: string
   signal?: AbortSignal
 }
 
 // Change asks for the effects at once, and makes the change when the user confirms it.
 // conflict receives a 412; without it the refusal is shown.
-export function Change({ whole = false, send, verb, reason, setReason, done, cancel, conflict, children }: {
+export function Change({ whole = false, canary = false, send, verb, reason, setReason, done, cancel, conflict, children }: {
   whole?: boolean // the change replaces all rules
+  canary?: boolean // a share of the callers can try the change
   send: (step: Step) => Promise<Answer<Outcome>>
   verb: string
   reason: string
@@ -32,6 +38,8 @@ export function Change({ whole = false, send, verb, reason, setReason, done, can
   const [refusal, setRefusal] = useState<Error>()
   const [force, setForce] = useState(false)
   const [busy, setBusy] = useState(true)
+  const [trial, setTrial] = useState(allCallers)
+  const tried = stepOf(trial)
 
   const refused = (error: Error) => {
     setBusy(false)
@@ -40,17 +48,19 @@ export function Change({ whole = false, send, verb, reason, setReason, done, can
   }
   useEffect(() => {
     const abort = new AbortController()
-    send({ dry_run: true, signal: abort.signal }).then(
+    setBusy(true)
+    setRefusal(undefined)
+    send({ dry_run: true, signal: abort.signal, ...tried }).then(
       ({ data }) => { setEffects(data); setBusy(false) },
       (error: Error) => abort.signal.aborted || refused(error),
     )
     return () => abort.abort()
-  }, [])
+  }, [JSON.stringify(tried)])
   const confirm = (e: Event) => {
     e.preventDefault()
     setBusy(true)
     setRefusal(undefined)
-    send({ reason, force: force || undefined } as Step).then(({ data }) => done(data), refused)
+    send({ reason, force: force || undefined, ...tried } as Step).then(({ data }) => done(data), refused)
   }
 
   const above = (whole && effects?.impact?.above_limit) || (refusal instanceof Refusal && refusal.code === 'IMPACT')
@@ -66,16 +76,63 @@ export function Change({ whole = false, send, verb, reason, setReason, done, can
           <Field label="Reason" hint="In the history and in the audit log.">
             <input name="reason" value={reason} required maxLength={500} autocomplete="off" onInput={(e) => setReason(e.currentTarget.value)} />
           </Field>
+          {canary && who?.features.includes('canary') && <TrialFields of={trial} set={setTrial} />}
+          {effects.canary && <Plan of={effects.canary} />}
           {above && may('admin', who) && (
             <label class="check"><input type="checkbox" checked={force} onChange={(e) => setForce(e.currentTarget.checked)} /> Publish although too much would be denied</label>
           )}
         </>
       )}
       <div class="actions">
-        {effects?.changed && <button type="submit" class="primary" disabled={busy}>{busy ? 'Publishing…' : verb}</button>}
+        {effects?.changed && <button type="submit" class="primary" disabled={busy}>{busy ? 'Wait…' : trial.on ? 'Start the canary' : verb}</button>}
         {children}
         <button type="button" onClick={cancel}>{effects?.changed ? 'Back' : 'Close'}</button>
       </div>
     </form>
+  )
+}
+
+// Trial is how a share of the callers tries a change. The numbers are percentages.
+interface Trial {
+  on: boolean
+  share: string
+  soak: string
+  above: string
+}
+
+const allCallers: Trial = { on: false, share: '5', soak: '', above: '5' }
+
+function stepOf({ on, share: part, soak, above }: Trial): Step {
+  return on ? { canary: `${part}%`, abort_above: `${above}%`, ...(soak ? { soak } : {}) } : {}
+}
+
+// TrialFields asks for the effects again when a field is left, not at each letter.
+function TrialFields({ of, set }: { of: Trial; set: (trial: Trial) => void }) {
+  const field = (name: 'share' | 'soak' | 'above') => ({ name, defaultValue: of[name], onChange: (e: Event) => set({ ...of, [name]: (e.currentTarget as HTMLInputElement).value.trim() }) })
+  return (
+    <fieldset>
+      <legend>Who gets the change</legend>
+      <label class="check"><input type="checkbox" checked={of.on} onChange={(e) => set({ ...of, on: e.currentTarget.checked })} /> Try it on some callers first (a canary)</label>
+      {of.on && (
+        <div class="row">
+          <Field label="Share of the callers, in %" hint="0.01 to 99. The others keep the rules in force."><input {...field('share')} type="number" min="0.01" max="99" step="any" required /></Field>
+          <Field label="Promote by itself after" hint="Such as 10m or 24h. Empty: an admin promotes it."><input {...field('soak')} autocomplete="off" spellcheck={false} /></Field>
+          <Field label="Abort above, in %" hint="It is aborted when the new rules deny this much more of the requests."><input {...field('above')} type="number" min="0" max="100" step="any" required /></Field>
+        </div>
+      )}
+    </fieldset>
+  )
+}
+
+// Plan says what a canary will do.
+function Plan({ of }: { of: NonNullable<Outcome['canary']> }) {
+  return (
+    <div class="box">
+      <p>
+        {share(of.share)} of the callers, told apart by {of.by === 'ip' ? 'address' : 'API key or address'}, get these rules. The others keep version {of.control}.{' '}
+        {of.soak ? `After ${of.soak} the rules are for all callers` : 'An admin decides when the rules are for all callers'}, unless they deny {share(of.abort_above)} of the requests more than before. No other change of the rules can be published until then.
+      </p>
+      {!!of.rules_kept?.length && <p><strong>Not tried:</strong> the limits of {of.rules_kept.join(', ')}. Callers of both sides share their counts, so they stay as they are until the promotion.</p>}
+    </div>
   )
 }

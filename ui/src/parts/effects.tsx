@@ -1,6 +1,7 @@
 // What a change would do, and how texts differ.
 import type { Diff, Impact, Outcome } from '../api'
 import { count, many, share } from '../format'
+import { href } from '../router'
 import { Badge, Empty, Problems, Tile, Time } from './basic'
 import { Table } from './table'
 
@@ -49,6 +50,8 @@ function Callers({ title, list, number, unit }: { title: string; list: Caller[] 
   const columns = [
     { title: 'Rule', value: (k: Caller) => k.rule || 'deny list' },
     { title: 'Key', value: (k: Caller) => k.key ?? '', show: (k: Caller) => <code>{k.key}</code> },
+    // Keys are shortened, so several look the same: the hash tells them apart.
+    { title: 'Hash', value: (k: Caller) => k.hash ?? '', show: (k: Caller) => (k.hash ? <a href={href(['key'], { hash: k.hash })}><code>{k.hash}</code></a> : '–') },
     { title: unit, value: number, show: (k: Caller) => count(number(k)) },
   ]
   return (
@@ -69,12 +72,12 @@ function Limits({ of }: { of: Diff }) {
       {limits.length > 0 && (
         <ul class="limits">
           {limits.map((l, i) => (
-            <li key={i}><strong>{l.rule}</strong>{holder(l)}: <del>{l.was || 'no limit'}</del> → <ins>{l.is || 'no limit'}</ins></li>
+            <li key={i}><strong>{l.rule}</strong>{holder(l)}: <del>{l.was_words || l.was || 'no limit'}</del> → <ins>{l.is_words || l.is || 'no limit'}</ins></li>
           ))}
           {of.limits_more ? <li class="quiet">and {count(of.limits_more)} more</li> : null}
         </ul>
       )}
-      {fresh.length > 0 && <p><Badge kind="warn">Starts fresh</Badge> {fresh.map((f) => `${f.limit} of ${f.rule}`).join(', ')}: every key has its full allowance again.</p>}
+      {fresh.length > 0 && <p><Badge kind="warn">Starts fresh</Badge> {fresh.map((f) => `${f.rule}: ${f.words}`).join('; ')}. Every key has its full allowance again.</p>}
     </section>
   )
 }

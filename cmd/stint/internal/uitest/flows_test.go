@@ -44,6 +44,7 @@ func TestOperatorEditsARule(t *testing.T) {
 	b.audit("effects of a change")
 	b.fill("Reason", "weniger für alle <script>alert(1)</script>")
 	b.click("Publish the rule")
+	b.await("location.hash === '#/rules/orders'")
 	b.sees("2 a minute for each API key")
 	if got := w.do(http.MethodGet, "/rules/history?n=1", ""); !strings.Contains(got, `"author":"olga","comment":"weniger für alle <script>alert(1)</script>"`) {
 		t.Error(got)
@@ -195,6 +196,7 @@ func TestDraftIsKept(t *testing.T) {
 	b.signIn("another-token-of-olga")
 	b.fill("Reason", "after the token")
 	b.click("Publish the rule")
+	b.await("location.hash === '#/rules/orders'")
 	b.sees("3 a minute for each API key")
 }
 
@@ -204,10 +206,11 @@ func TestViewerSeesNoControlThatWrites(t *testing.T) {
 	busy(w)
 	b := newTab(t, w.pages(), desk)
 	b.signIn(viewer)
-	for _, page := range []struct{ hash, shows string }{{"#/rules", "orders"}, {"#/rules/orders", "30 an hour"}, {"#/versions", "version"}, {"#/versions/1", "the rules of the shop"}} {
+	for _, page := range []struct{ hash, shows string }{{"#/rules", "orders"}, {"#/rules/orders", "30 an hour"}, {"#/versions", "version"}, {"#/versions/1", "the rules of the shop"},
+		{"#/tiers", "1000/m"}, {"#/lists", "The lists are empty."}, {"#/canary", "No canary is on."}, {"#/emergency", "No emergency is on"}} {
 		b.goTo(page.hash)
 		b.sees(page.shows)
-		for _, control := range []string{"Edit", "Delete", "New rule", "Roll back", "Publish"} {
+		for _, control := range []string{"Edit", "Delete", "New rule…", "Roll back", "Publish", "Add an entry", "Remove", "New tier", "Promote…", "Abort", "Switch one on"} {
 			b.lacks(control)
 		}
 	}

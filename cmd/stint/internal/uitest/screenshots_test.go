@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ func TestScreenshots(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 60/m\n")
+	w.do(http.MethodPut, "/lists/deny/203.0.113.0%2F24", `{"for":"30d","reason":"scans for passwords"}`)
+	w.do(http.MethodPut, "/lists/allow/sk_live_monitoring", `{"reason":"our own probes"}`)
 	for n := range 900 { // the page Now shows how the traffic changes
 		w.check("sk_live_"+strconv.Itoa(n%17/4)+"k2b7", []string{"/v1/orders/17", "/v1/orders/18", "/v1/search", "/about"}[n%7%4])
 		<-time.After(time.Duration(5+n/60) * time.Millisecond)
@@ -61,6 +64,14 @@ func TestScreenshots(t *testing.T) {
 	b.replay(recording(t))
 	b.eval("document.querySelector('[aria-label=Result]').scrollIntoView()")
 	b.picture(folder, "replay")
+	b.goTo("#/emergency")
+	b.click("Say what will happen…")
+	b.sees("It ends by itself")
+	b.picture(folder, "emergency")
+	b.pictureOfACanary(w, folder)
+	b.goTo("#/now?nodes=all")
+	b.await("document.querySelector('canvas')")
+	b.picture(folder, "now-all")
 	b.goTo("#/now")
 	b.run(b.looks(look{width: 1100, height: 700, dark: true}))
 	b.await("document.querySelector('canvas')")
@@ -69,6 +80,19 @@ func TestScreenshots(t *testing.T) {
 	b.goTo("#/rules")
 	b.sees("search")
 	b.picture(folder, "rules-phone")
+}
+
+// pictureOfACanary takes a picture of a canary that has met some requests, and ends it.
+func (b *tab) pictureOfACanary(w *world, folder string) {
+	b.t.Helper()
+	w.do(http.MethodPut, "/rules?canary=30%25&soak=1h&force=true", strings.Replace(someRules, "20/m", "50/m", 1))
+	for n := range 600 {
+		w.check("sk_live_"+strconv.Itoa(n%83), "/v1/orders/17")
+	}
+	b.goTo("#/canary")
+	b.await("[...document.querySelectorAll('td')].some(e => Number(e.innerText) > 100)")
+	b.picture(folder, "canary")
+	w.do(http.MethodPost, "/v1/canary/abort", "")
 }
 
 func (b *tab) picture(folder, name string) {

@@ -1,0 +1,57 @@
+// The drawing of a chart. It is a chunk of its own, with the library that draws, and is loaded
+// when a page shows a chart.
+import uPlot from 'uplot'
+import type { Series } from './chart'
+
+export interface Settings {
+  unit: string
+  series: Series[]
+  height: number
+  span: number
+}
+
+export interface Plot {
+  show: (times: number[], values: (number | null)[][]) => void
+  resize: () => void
+  destroy: () => void
+}
+
+// draw draws a chart in an element.
+export function draw(host: HTMLElement, settings: Settings, times: number[], values: (number | null)[][]): Plot {
+  const plot = new uPlot(options(host, settings), [times, ...values], host)
+  return {
+    show: (at, now) => plot.setData([at, ...now]),
+    resize: () => plot.setSize({ width: host.clientWidth, height: settings.height }),
+    destroy: () => plot.destroy(),
+  }
+}
+
+function options(host: HTMLElement, { unit, series, height, span }: Settings): uPlot.Options {
+  const axis = { stroke: colourOf(host, 'quiet'), grid: { stroke: colourOf(host, 'grid'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
+  return {
+    width: host.clientWidth || 300,
+    height,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false } },
+    scales: { x: { range: (_, min, max) => [span ? max - span : min, max] }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
+    axes: [
+      { ...axis, size: 30, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400], space: 70, values: (_, times) => times.map(clock) },
+      { ...axis, size: 56, values: (_, values) => values.map((v) => (v >= 1000 ? `${v / 1000}k` : String(v))) },
+    ],
+    series: [{}, ...series.map((s) => ({ label: `${s.title} ${unit}`, stroke: colourOf(host, s.colour), width: 1.5, points: { show: false } }))],
+  }
+}
+
+function clock(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString('en-GB')
+}
+
+// colourOf returns the colour of a class, which depends on the theme.
+function colourOf(host: HTMLElement, name: string): string {
+  const probe = document.createElement('span')
+  probe.className = name
+  host.append(probe)
+  const colour = getComputedStyle(probe).color
+  probe.remove()
+  return colour
+}
