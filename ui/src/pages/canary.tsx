@@ -80,7 +80,7 @@ function OneCanary({ of, done }: { of: Running; done: (said: string) => void }) 
         <dt>Old rules</dt><dd><a href={href(['versions', String(of.control)])}>version {of.control}</a> for the others</dd>
         <dt>Since</dt><dd><Time at={of.since} />{of.author && ` by ${of.author}`}{of.comment && `: ${of.comment}`}</dd>
         <dt>Promoted</dt><dd>{of.soak ? <>by itself at <Time at={new Date(Date.parse(of.since) + milliseconds(of.soak)).toISOString()} /> at the earliest, once each side has had {many(of.least_requests, 'request')}</> : 'by an admin alone'}</dd>
-        <dt>Aborted</dt><dd>by itself when the new rules deny {share(of.abort_above)} of the requests more than the old ones, or have more errors, once each side has had {many(of.least_requests, 'request')}</dd>
+        <dt>Aborted</dt><dd>by itself when the denied share under the new rules is more than {share(of.abort_above)} higher, or when they have more errors, once each side has had {many(of.least_requests, 'request')}</dd>
         <dt>Not tried</dt><dd>{of.rules_kept?.length ? `the limits of ${of.rules_kept.join(', ')}: callers of both sides share their counts, so they stay as they are until the promotion` : 'nothing'}</dd>
       </dl>
       <Panel title="Change">
@@ -110,7 +110,7 @@ function Comparison({ of }: { of: Running }) {
     <Panel title="Comparison" note={`counted by ${many(of.nodes, 'node')}, every 5 seconds`}>
       <Table name="sides" caption="Requests under the new and the old rules" rows={sides} columns={columns} keyOf={(s) => s.name} empty="" />
       <p>
-        The new rules deny {share(Math.abs(more))} of the requests {more < 0 ? 'less' : 'more'}. <Badge kind={more > of.abort_above ? 'bad' : 'good'}>{more > of.abort_above ? 'above' : 'within'} the bound of {share(of.abort_above)}</Badge>
+        The denied share under the new rules is {share(Math.abs(more))} {more < 0 ? 'lower' : 'higher'}. <Badge kind={more > of.abort_above ? 'bad' : 'good'}>{more > of.abort_above ? 'above' : 'within'} the bound of {share(of.abort_above)}</Badge>
         {' '}{Math.min(decided(control), decided(canary)) < of.least_requests && <span class="quiet">One side has had fewer than {many(of.least_requests, 'request')}, so nothing is decided yet.</span>}
       </p>
     </Panel>

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks'
 import { call, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { Await, Badge, Field, Page, Panel, Time } from '../parts/basic'
+import { Await, Badge, Field, Page, Panel, Time, toTitle } from '../parts/basic'
 import { Change } from '../parts/change'
 import { Table } from '../parts/table'
 import { href } from '../router'
@@ -28,11 +28,12 @@ export function Lists() {
     say(what)
     remove(undefined)
     lists.reload()
+    toTitle()
   }
   return (
     <Page title="Lists" lead="Callers that pass uncounted (allow), and callers that are always denied (deny). Lists come before the rules and before an emergency.">
       {said && <p class="box good" role="status">{said}</p>}
-      {removing && <Remove key={nameOf(removing)} entry={removing} done={done} cancel={() => remove(undefined)} />}
+      {removing && <Remove key={nameOf(removing)} entry={removing} done={done} cancel={() => { remove(undefined); toTitle() }} />}
       <Await of={lists} what="The lists were not loaded">
         {(entries) => <Entries list={entries} {...(writes ? { remove } : {})} />}
       </Await>
@@ -72,7 +73,7 @@ function Remove({ entry, done, cancel }: { entry: Entry; done: (said: string) =>
   const [reason, setReason] = useState('')
   const query = entry.rule ? { rule: entry.rule } : {}
   return (
-    <Panel title="Remove an entry">
+    <Panel title="Remove an entry" focus>
       <p><code>{entry.match}</code> is taken off the {listOf(entry)} list of {scopeOf(entry)}. {entry.deny ? 'The rules then decide about its requests.' : 'Its requests are then counted, and denied above the limits.'}</p>
       <Change verb="Remove the entry" reason={reason} setReason={setReason} cancel={cancel} done={() => done('The entry was removed.')}
         send={({ signal, reason: why, ...step }) => call('delete', '/lists/{list}/{match}', { path: { list: listOf(entry), match: entry.match }, query: { ...query, ...step }, reason: why ?? '', signal })} />
@@ -94,9 +95,9 @@ function Add({ done }: { done: (said: string) => void }) {
   }
   if (step === 'review') {
     return (
-      <Panel title="Add an entry">
+      <Panel title="Add an entry" focus>
         <Consequences of={input} />
-        <Change verb="Add the entry" reason={reason} setReason={setReason} cancel={() => setStep('write')} done={finish}
+        <Change verb="Add the entry" reason={reason} setReason={setReason} cancel={() => { setStep('write'); toTitle() }} done={finish}
           send={({ signal, reason: why, ...options }) => call('put', '/lists/{list}/{match}', {
             path: { list: input.list, match: input.match }, query: { ...(input.rule ? { rule: input.rule } : {}), ...options },
             body: { ...(input.for ? { for: input.for } : {}), ...(why ? { reason: why } : {}) }, reason: why ?? '', signal,

@@ -43,6 +43,7 @@ function Grants({ of }: { of: Tier }) {
   return (
     <>
       {of.limits.map((l) => <div key={`${l.rule} ${l.words}`}><a href={href(['rules', l.rule])}>{l.rule}</a>: {l.words}</div>)}
+      {of.rules === 0 && <span class="quiet">No rule has its limit from this tier.</span>}
       {of.rules > of.limits.length && <div class="quiet">and {count(of.rules - of.limits.length)} more</div>}
     </>
   )

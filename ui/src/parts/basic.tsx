@@ -31,16 +31,31 @@ export function Page({ title, lead, actions, children }: {
   )
 }
 
-export function Panel({ title, note, actions, children }: {
+// toTitle moves the focus to the title of the page, after the control that had it is gone.
+export function toTitle(): void {
+  document.querySelector<HTMLElement>('h1')?.focus()
+}
+
+// useHeading moves the focus to a heading that appears, so that a screen reader reads on from it.
+export function useHeading(focus = true) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => { if (focus) heading.current?.focus() }, [])
+  return { ref: heading, tabIndex: -1 }
+}
+
+// Panel is a part of a page. With focus it takes the focus when it appears.
+export function Panel({ title, note, actions, focus = false, children }: {
   title: string
+  focus?: boolean
   note?: ComponentChildren
   actions?: ComponentChildren
   children: ComponentChildren
 }) {
+  const heading = useHeading(focus)
   return (
     <section class="panel" aria-label={title}>
       <div class="panel-head">
-        <h2>{title}</h2>
+        <h2 {...heading}>{title}</h2>
         {note && <span class="note">{note}</span>}
         {actions && <div class="actions">{actions}</div>}
       </div>

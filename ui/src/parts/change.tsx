@@ -39,7 +39,11 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
   const [force, setForce] = useState(false)
   const [busy, setBusy] = useState(true)
   const [trial, setTrial] = useState(allCallers)
+  const [publishing, setPublishing] = useState(false)
+  // checked is what the effects are of. A trial can be changed afterwards: it is checked again then.
+  const [checked, setChecked] = useState('')
   const tried = stepOf(trial)
+  const wanted = JSON.stringify(tried)
 
   const refused = (error: Error) => {
     setBusy(false)
@@ -50,16 +54,20 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
     const abort = new AbortController()
     setBusy(true)
     setRefusal(undefined)
-    send({ dry_run: true, signal: abort.signal, ...tried }).then(
-      ({ data }) => { setEffects(data); setBusy(false) },
-      (error: Error) => abort.signal.aborted || refused(error),
-    )
-    return () => abort.abort()
-  }, [JSON.stringify(tried)])
+    setPublishing(false)
+    const timer = setTimeout(() => {
+      send({ dry_run: true, signal: abort.signal, ...tried }).then(
+        ({ data }) => { setEffects(data); setChecked(wanted); setBusy(false) },
+        (error: Error) => abort.signal.aborted || refused(error),
+      )
+    }, effects ? pause : 0)
+    return () => { clearTimeout(timer); abort.abort() }
+  }, [wanted])
   const confirm = (e: Event) => {
     e.preventDefault()
     setBusy(true)
     setRefusal(undefined)
+    setPublishing(true)
     send({ reason, force: force || undefined, ...tried } as Step).then(({ data }) => done(data), refused)
   }
 
@@ -69,7 +77,7 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
       {busy && !effects && <Loading />}
       {effects && !effects.changed && <p class="box">The rules say this already: nothing would change.</p>}
       {effects?.changed && <Effects of={effects} whole={whole} />}
-      {refusal && <Failure what={effects ? 'The change was not made' : 'The effects are not known, and nothing was changed'} error={refusal} />}
+      {refusal && <Failure what={publishing ? 'The change was not made' : 'The effects are not known, and nothing was changed'} error={refusal} />}
       {refusal instanceof Refusal && refusal.impact && !effects && <ImpactView of={refusal.impact} whole={whole} />}
       {effects?.changed && (
         <>
@@ -77,14 +85,14 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
             <input name="reason" value={reason} required maxLength={500} autocomplete="off" onInput={(e) => setReason(e.currentTarget.value)} />
           </Field>
           {canary && who?.features.includes('canary') && <TrialFields of={trial} set={setTrial} />}
-          {effects.canary && <Plan of={effects.canary} />}
+          {trial.on && effects.canary && <Plan of={effects.canary} />}
           {above && may('admin', who) && (
             <label class="check"><input type="checkbox" checked={force} onChange={(e) => setForce(e.currentTarget.checked)} /> Publish although too much would be denied</label>
           )}
         </>
       )}
       <div class="actions">
-        {effects?.changed && <button type="submit" class="primary" disabled={busy}>{busy ? 'Wait…' : trial.on ? 'Start the canary' : verb}</button>}
+        {effects?.changed && <button type="submit" class="primary" disabled={busy || checked !== wanted}>{busy ? 'Wait…' : trial.on ? 'Start the canary' : verb}</button>}
         {children}
         <button type="button" onClick={cancel}>{effects?.changed ? 'Back' : 'Close'}</button>
       </div>
@@ -100,15 +108,17 @@ interface Trial {
   above: string
 }
 
+// pause is the time after a letter, in milliseconds, after which a trial is checked.
+const pause = 400
+
 const allCallers: Trial = { on: false, share: '5', soak: '', above: '5' }
 
 function stepOf({ on, share: part, soak, above }: Trial): Step {
   return on ? { canary: `${part}%`, abort_above: `${above}%`, ...(soak ? { soak } : {}) } : {}
 }
 
-// TrialFields asks for the effects again when a field is left, not at each letter.
 function TrialFields({ of, set }: { of: Trial; set: (trial: Trial) => void }) {
-  const field = (name: 'share' | 'soak' | 'above') => ({ name, defaultValue: of[name], onChange: (e: Event) => set({ ...of, [name]: (e.currentTarget as HTMLInputElement).value.trim() }) })
+  const field = (name: 'share' | 'soak' | 'above') => ({ name, value: of[name], onInput: (e: Event) => set({ ...of, [name]: (e.currentTarget as HTMLInputElement).value.trim() }) })
   return (
     <fieldset>
       <legend>Who gets the change</legend>

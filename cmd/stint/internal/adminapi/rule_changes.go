@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	mostCompared = 100
 	// compareTime is the time after which a request begins no other comparison.
 	compareTime = 300 * time.Millisecond
+	// compareAgain is the pause after a failure of the source, so that requests do not wait for it one
+	// after the other.
+	compareAgain = 10 * time.Second
 	// mostChanged bounds the ids in memory: beyond it no older version is compared.
 	mostChanged = 200_000
 )
@@ -52,6 +56,7 @@ type ruleChanges struct {
 	of    string                      // guarded by mu; the hash of the version in force when list was made
 	list  []ruleset.Version           // guarded by mu; the newest first
 	known map[uint64]*comparedVersion // guarded by mu; by number
+	pause time.Time                   // guarded by mu; until then the source is not asked
 }
 
 // compared returns the versions up to the one in force, the newest first, as far back as they are
@@ -64,8 +69,10 @@ func (a *API) compared(ctx context.Context) (versions []*comparedVersion, all bo
 	c := &a.changes
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.listLocked(ctx, a.Rules)
-	began, ids := time.Now(), 0
+	began, ids := a.now(), 0
+	if err := c.listLocked(ctx, a.Rules, began); err != nil {
+		c.pause = began.Add(compareAgain)
+	}
 	var newer *contents // of the version to compare, if it is read already
 	for i, v := range c.list {
 		one := c.known[v.Number]
@@ -74,10 +81,14 @@ func (a *API) compared(ctx context.Context) (versions []*comparedVersion, all bo
 			return versions, false
 		case one != nil && one.Hash == v.Hash:
 			newer = nil
-		case time.Since(began) > compareTime:
+		case a.now().Sub(began) > compareTime, began.Before(c.pause):
 			return versions, false
 		default:
-			if one, newer = compareVersion(ctx, a.Rules, c.list, i, newer); one == nil {
+			var err error
+			if one, newer, err = compareVersion(ctx, a.Rules, c.list, i, newer); err != nil {
+				if !errors.Is(err, ruleset.ErrNone) {
+					c.pause = began.Add(compareAgain)
+				}
 				return versions, false
 			}
 			c.known[v.Number] = one
@@ -90,16 +101,16 @@ func (a *API) compared(ctx context.Context) (versions []*comparedVersion, all bo
 }
 
 // listLocked lists the versions again if another one is in force.
-func (c *ruleChanges) listLocked(ctx context.Context, rules Rules) {
+func (c *ruleChanges) listLocked(ctx context.Context, rules Rules, at time.Time) error {
 	_, now := rules.Current()
-	if now.Number == 0 || c.of == now.Hash && len(c.list) > 0 && c.list[0].Number == now.Number {
-		return
+	if now.Number == 0 || c.of == now.Hash && len(c.list) > 0 && c.list[0].Number == now.Number || at.Before(c.pause) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()
 	listed, err := rules.History(ctx, mostCompared)
 	if err != nil {
-		return
+		return err
 	}
 	for len(listed) > 0 && listed[0].Number > now.Number { // this node does not run it yet
 		listed = listed[1:]
@@ -111,26 +122,29 @@ func (c *ruleChanges) listLocked(ctx context.Context, rules Rules) {
 		}
 	}
 	c.of, c.list, c.known = now.Hash, listed, known
+	return nil
 }
 
 // compareVersion compares version i of a list with the next one, which is older. newer are the
-// contents of version i, or nil. It returns nil if the versions are no longer kept or cannot be
-// compared, and beside the result the contents of the older one.
-func compareVersion(ctx context.Context, rules Rules, list []ruleset.Version, i int, newer *contents) (*comparedVersion, *contents) {
+// contents of version i, or nil. Beside the result it returns the contents of the older version.
+// The error is [ruleset.ErrNone] if one of them is no longer kept.
+func compareVersion(ctx context.Context, rules Rules, list []ruleset.Version, i int, newer *contents) (one *comparedVersion, older *contents, err error) {
 	v := list[i]
-	one := &comparedVersion{versionBody: versionOf(v), rules: map[string]string{}}
+	one = &comparedVersion{versionBody: versionOf(v), rules: map[string]string{}}
 	switch {
 	case i+1 < len(list):
 		one.previous = list[i+1].Number
 	case v.Number != 1: // an older version is not listed
-		return nil, nil
+		return nil, nil, ruleset.ErrNone
 	}
 	if newer == nil {
-		newer = contentsOfVersion(ctx, rules, v.Number)
+		newer, err = contentsOfVersion(ctx, rules, v.Number)
 	}
-	older := contentsOfVersion(ctx, rules, one.previous)
-	if newer == nil || older == nil {
-		return nil, nil
+	if err == nil {
+		older, err = contentsOfVersion(ctx, rules, one.previous)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	names := older.parts.Changes(newer.parts).Rules
 	for change, ids := range map[string][]string{changeAdded: names.Added, changeChanged: names.Changed, changeRemoved: names.Removed} {
@@ -138,21 +152,19 @@ func compareVersion(ctx context.Context, rules Rules, list []ruleset.Version, i 
 			one.rules[id] = change
 		}
 	}
-	return one, older
+	return one, older, nil
 }
 
-// contentsOfVersion returns the rules of a version that most callers have, or nil.
-func contentsOfVersion(ctx context.Context, rules Rules, number uint64) *contents {
+// contentsOfVersion returns the rules of a version that most callers have.
+func contentsOfVersion(ctx context.Context, rules Rules, number uint64) (*contents, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()
 	v, err := rules.Get(ctx, number)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	if c := contentsOf(v.Files); c.err == nil {
-		return c
-	}
-	return nil
+	c := contentsOf(v.Files)
+	return c, c.err
 }
 
 // lastChange is when the text of a rule in force has changed last.

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -75,10 +76,14 @@ type forgetful struct {
 
 	from uint64
 	gets int
+	err  error // of each call, unless nil
 }
 
 func (f *forgetful) Get(ctx context.Context, number uint64) (ruleset.Version, error) {
 	f.gets++
+	if f.err != nil {
+		return ruleset.Version{}, f.err
+	}
 	if number < f.from {
 		return ruleset.Version{}, ruleset.ErrNone
 	}
@@ -104,6 +109,29 @@ func TestAHistoryEndsWhereVersionsAreForgotten(t *testing.T) {
 	f.want(200, "GET", "/v1/rules", "")
 	if more := source.gets - before; more > 2 {
 		t.Errorf("%d versions were read again", more)
+	}
+}
+
+// A source that does not answer is asked again after a pause, and the rules are listed meanwhile.
+func TestAHistoryDoesNotWaitForAFailingSource(t *testing.T) {
+	f := newFixture(t, shop)
+	source := &forgetful{Rules: f.Rules, err: errors.New("no answer")}
+	f.Rules = source
+	for range 5 {
+		if got := f.want(200, "GET", "/v1/rules", ""); changedIn(t, got, "orders") != nil || idsOf(t, got) != "orders logins" {
+			t.Error(got.body)
+		}
+	}
+	if source.gets != 1 {
+		t.Errorf("the source was asked %d times", source.gets)
+	}
+	if got := f.want(200, "GET", "/rules/history?rule=orders", ""); got.at(t, "looked_back_to") != 2.0 {
+		t.Error(got.body)
+	}
+	source.err = nil
+	f.time = f.time.Add(compareAgain)
+	if got := f.want(200, "GET", "/v1/rules", ""); changedIn(t, got, "orders") != 1.0 {
+		t.Error(got.body)
 	}
 }
 

@@ -91,6 +91,7 @@ func TestOperatorSwitchesAnEmergency(t *testing.T) {
 	b.fill("For each", "ip")
 	b.click("Say what will happen…")
 	b.sees("It ends by itself after 10m")
+	b.await("document.activeElement.innerText === 'Switch the emergency on'") // a screen reader reads on from there
 	b.audit("an emergency before it is switched on")
 	b.fill("Reason", "<b>flood</b>")
 	b.click("Switch it on")

@@ -16,14 +16,14 @@ var pages = []struct{ name, hash, shows string }{
 	{"rule", "#/rules/orders", "path_prefix"},
 	{"tiers", "#/tiers", "1000/m"},
 	{"lists", "#/lists", "Callers that pass uncounted"},
-	{"canary", "#/canary", "No canary is on."},
-	{"emergency", "#/emergency", "No emergency is on"},
+	{"canary", "#/canary", "New rules for a share"},
+	{"emergency", "#/emergency", "One limit on every request"},
 	{"editor", "#/rules/orders/edit", "Review the change"},
 	{"versions", "#/versions?from=1&to=2", "+"},
 	{"rollback", "#/versions/1/rollback", "Reason"},
 	{"key", "#/key", "Look up"},
 	{"top", "#/top", "sk_"},
-	{"nodes", "#/nodes", "in force"},
+	{"nodes", "#/nodes", "Servers of the store"},
 	{"replay", "#/replay", "Recording"},
 	{"audit", "#/audit?who=ada", "put rule orders"},
 }
@@ -32,6 +32,8 @@ var pages = []struct{ name, hash, shows string }{
 func TestPagesAreAccessible(t *testing.T) {
 	w := newWorld(t)
 	busy(w)
+	w.do("PUT", "/v1/emergency", `{"limit":"1000/s","by":"ip","for":"1h"}`) // its banner is on every page
+	w.do("PUT", "/lists/deny/192.0.2.1", `{"for":"1h"}`)
 	for _, l := range []struct {
 		name string
 		look
@@ -47,6 +49,17 @@ func TestPagesAreAccessible(t *testing.T) {
 				t.Errorf("%s %s is wider than the window", l.name, page.name)
 			}
 		}
+		w.do("PUT", "/rules?canary=10%25&force=true", someRules)
+		b.goTo("#/canary")
+		b.sees("10 % of the callers")
+		b.audit(l.name + " canary that is on")
+		b.goTo("#/now")
+		b.sees("is tried on 10 % of the callers.")
+		b.audit(l.name + " now with a canary")
+		if b.eval("document.documentElement.scrollWidth > innerWidth") == true {
+			t.Errorf("%s: the page of a canary is wider than the window", l.name)
+		}
+		w.do("POST", "/v1/canary/abort", "")
 	}
 }
 
