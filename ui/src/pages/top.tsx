@@ -34,6 +34,7 @@ export function TopKeys({ by, window, rule, limit = 100 }: { by: By; window: Win
   const top = useLoad(async (signal) => (await call('get', '/v1/top', { query: { by, window, rule, limit }, signal })).data, [by, window, rule, limit], 5)
   const columns = [
     { title: 'Key', value: (i: Item) => i.key, show: (i: Item) => <KeyOf of={i} /> },
+    { title: 'Hash', value: (i: Item) => i.hash ?? '', show: (i: Item) => <code>{i.hash}</code> },
     { title: 'Rule', value: (i: Item) => i.rule, show: (i: Item) => <a href={href(['rules', i.rule])}>{i.rule}</a> },
     { title: 'Requests', value: (i: Item) => i.count, show: (i: Item) => count(i.count) },
     { title: '± error', value: (i: Item) => i.error, show: (i: Item) => (i.error ? `− ${count(i.error)}` : '0') },
@@ -53,5 +54,5 @@ export function TopKeys({ by, window, rule, limit = 100 }: { by: By; window: Win
 
 // KeyOf links a key by its hash: the address never has a part of a key.
 function KeyOf({ of }: { of: Item }) {
-  return of.hash ? <a href={href(['key'], { hash: of.hash })} title={`hash ${of.hash}`}><code>{of.key}</code></a> : <code>{of.key}</code>
+  return of.hash ? <a href={href(['key'], { hash: of.hash })}><code>{of.key}</code></a> : <code>{of.key}</code>
 }
