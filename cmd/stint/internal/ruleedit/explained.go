@@ -22,12 +22,12 @@ type ExplainedRule struct {
 	Missing    []string    `json:"missing,omitempty"`
 	Cost       int64       `json:"cost,omitempty"`
 	Limits     []string    `json:"limits,omitempty"`
-	Words      string      `json:"words,omitempty"`  // says the same as Limits
 	Source     string      `json:"source,omitempty"` // rule, tier or defaults
 	Tier       string      `json:"tier,omitempty"`
 	Override   string      `json:"override,omitempty"`
 	Temporary  bool        `json:"temporary,omitempty"` // the override has an end
 	Any        bool        `json:"any,omitempty"`       // one of the limits suffices
+	Words      string      `json:"words,omitempty"`     // says the same as Limits
 }
 
 // Condition is a [rule.Condition] in JSON.
