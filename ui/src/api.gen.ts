@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 2e96b97743763c9642988c6d973aa31f6daa8b057bb93b648900de5fcdb0fd59
+// SHA-256 of openapi.yaml: 3b5da23a050fdcae607501700f1a9160ed28ea524107b3d41dfadea16d2a31e6
 export interface paths {
     "/rules": {
         parameters: {
@@ -1752,7 +1752,7 @@ export interface components {
         for: string;
         /** @description Remove only what ends by itself. */
         temporary: boolean;
-        /** @description At most so many. */
+        /** @description The number of entries at most. */
         n: number;
         from: number;
         /** @description The version that this node runs unless given. */
@@ -2298,7 +2298,7 @@ export interface operations {
     history: {
         parameters: {
             query?: {
-                /** @description At most so many. */
+                /** @description The number of entries at most. */
                 n?: components["parameters"]["n"];
                 /** @description The versions that changed this rule alone. */
                 rule?: components["schemas"]["Name"];
@@ -2712,7 +2712,7 @@ export interface operations {
     audit: {
         parameters: {
             query?: {
-                /** @description At most so many. */
+                /** @description The number of entries at most. */
                 n?: components["parameters"]["n"];
                 /** @description The changes by this name alone. */
                 who?: string;

@@ -21,18 +21,24 @@ interface Known {
 // known is what the banner has read last. The page shows the same.
 const known = new Store<Known>({ state: undefined, etag: '', error: undefined })
 
+// changes counts the switchings by this page: an answer to an earlier question is then out of date.
+let changes = 0
+
 function learn({ data, etag }: Answer<State>): void {
   known.set({ state: data, etag, error: undefined })
+}
+
+async function look(signal: AbortSignal): Promise<void> {
+  const before = changes
+  const answer = await call('get', '/v1/emergency', { signal })
+  if (before === changes) learn(answer)
 }
 
 // EmergencyBanner follows the emergency, and shows it while it is on.
 export function EmergencyBanner() {
   const { state } = useStore(known)
-  const read = useLoad((signal) => call('get', '/v1/emergency', { signal }), [], 5)
-  useEffect(() => {
-    if (read.data) learn(read.data)
-    else if (read.error) known.set({ ...known.value, error: read.error })
-  }, [read.data, read.error])
+  const { error } = useLoad(look, [], 5)
+  useEffect(() => known.set({ ...known.value, error }), [error])
   if (!state?.on) return null
   return (
     <div class="box bad" role="status" id="emergency">
@@ -51,6 +57,7 @@ export function Emergency() {
   const { state, etag, error } = useStore(known)
   const [said, say] = useState('')
   const done = (what: string) => (answer: Answer<State>) => {
+    changes++
     learn(answer)
     say(what + (answer.data.shared || !answer.data.shareable ? '' : ' on this node alone, because the source of the rules does not answer. Repeat it when the source answers again'))
   }
@@ -99,7 +106,7 @@ function Off({ etag, done }: { etag: string; done: (answer: Answer<State>) => vo
   const act = async (reason: string) => done(await call('delete', '/v1/emergency', { ifMatch: etag, reason }))
   return (
     <Confirm title="Switch the emergency off" verb="Switch it off" failed="The emergency was not switched off" act={act} cancel={() => ask(false)}>
-      <p>From then on the rules alone decide. Whoever was held back by the emergency is let through within two seconds, as far as the rules allow.</p>
+      <p>From then on the rules alone decide. Requests that the emergency alone denies are allowed again within two seconds.</p>
     </Confirm>
   )
 }
