@@ -56,7 +56,7 @@ func (f *replayReport) define(c *cobra.Command) {
 	grouped(c.Flags(), "Report", func(flags *pflag.FlagSet) {
 		flags.StringVar(&f.against, "against", "", "also decide by these `RULES`, named as in --rules, and report what they decide differently")
 		flags.IntVar(&f.top, "top", replay.DefaultTop, "list the `N` callers with the most denials, at most "+strconv.Itoa(replay.MostTop))
-		flags.BoolVar(&f.alone, "alone", true, "also count what each rule denies when it is the only one; =false needs about half the memory")
+		flags.BoolVar(&f.alone, "alone", true, "also count what each rule denies when it is the only one; =false saves memory where rules deny much")
 		f.keys.define(flags)
 		flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	})

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -10,168 +11,127 @@ import (
 	"github.com/stintdev/stint/storekit"
 )
 
-// aloneJudge decides each event once more by each rule, and by each limit of a rule with
-// several, as if there were no other. That needs counters of their own: a request that
-// another rule denies is charged here. They are in memory, whatever store decides.
+// aloneJudge finds for each rule, and for each limit of a rule with several, which events it
+// denies if there is no other.
 //
-// Usually the claims that the rules have just sent to the store are decided again, so the
-// rules need not be matched again. When a rule denied without the store, or a rule's own deny
-// list did, the claims of other rules are missing; each rule then decides as a set of its own.
+// A rule by itself charges requests that another rule denies, and so its counters differ from
+// those of all rules together. But they differ only for the keys of such requests, which are few
+// in most traffic. So a key has counters of its own from the first request that the rule admits
+// and another rule denies: they begin as a copy of those of all rules together, which that
+// request did not change. Until then, what the rule does alone is what it does beside the others.
+// This takes no second look at the counters of most keys, which would be as slow as the first,
+// and no memory for a second set of them.
 //
-// It works in a goroutine of its own, which alone sets the counts of [Attribution.Alone].
+// When another store than a memory store decides, its counters cannot be copied. All keys then
+// have counters of their own from the first request on.
+//
+// When a deny list or a rule denied a request without the store, the claims of the other rules
+// are missing. Each rule then decides the request as a set of its own.
 type aloneJudge struct {
 	counts    *attribution
-	rules     stint.Store // counts for rules
-	limits    stint.Store // counts for single limits, of rules with several
-	ofRules   limitCopies
-	ofLimits  limitCopies
-	sets      []*rule.Set // each has one rule, in the order of counts
-	groups    []stint.Group
+	together  *stint.Memory // counts for all rules together; nil: another store does
+	rules     ownCounters   // of rules
+	limits    ownCounters   // of single limits, of rules with several
+	sets      []*rule.Set   // each has one rule, in the order of counts
+	groups    []stint.Group // of the rules whose keys have counters of their own
+	hits      []rule.Hit    // of these groups
 	decisions []stint.Decision
 	outcome   rule.Outcome
 	charged   rulesStore
-	events    *background[decidedEvent]
 	now       int64 // time of the event in work
-	err       error // the first one
 }
 
-// decidedEvent is a copy of what the rules together said of an event.
-type decidedEvent struct {
-	t, cost, at int64
-	list        rule.List
-	hits        []rule.Hit
-	sent        []stint.Claim // what the rules sent to the store
-	event       timedFields   // if the rules must be matched again
-}
-
-// eventBatch is the number of events in a batch. An event takes about a kilobyte.
-const eventBatch = 256
-
-func newAloneJudge(ctx context.Context, set *rule.Set, a *attribution) *aloneJudge {
-	j := &aloneJudge{counts: a, ofRules: limitCopies{}, ofLimits: limitCopies{}}
+func newAloneJudge(set *rule.Set, a *attribution, together *stint.Memory) *aloneJudge {
+	j := &aloneJudge{counts: a, together: together, charged: rulesStore{record: true}}
 	for _, r := range set.Rules() {
 		if r.Mode != rule.Off {
 			j.sets = append(j.sets, set.Only(r))
 		}
 	}
 	clock := func() time.Time { return time.UnixMicro(j.now) }
-	j.rules, j.limits = memoryStore(clock), memoryStore(clock)
-	j.charged.Store, j.charged.record = j.rules, true
-	j.events = newBackground(eventBatch, func(e *decidedEvent) {
-		if j.err == nil {
-			j.err = j.decide(ctx, e)
-		}
-	})
+	j.rules, j.limits = newOwnCounters(clock, len(a.counts)), newOwnCounters(clock, a.limits)
 	return j
 }
 
-// see hands an event to the judge.
-func (j *aloneJudge) see(o *rule.Outcome, sent []stint.Claim, event *timedFields, p *pending) {
-	e := j.events.next()
-	e.t, e.cost, e.at, e.list = p.t, p.cost, p.at, o.List
-	e.hits, e.sent = append(e.hits[:0], o.Hits...), append(e.sent[:0], sent...)
-	if !e.complete() {
-		e.event.t, e.event.fields = event.t, append(e.event.fields[:0], event.fields...)
-	}
-}
-
-// complete reports whether the claims of all rules are known.
-func (e *decidedEvent) complete() bool {
-	return len(e.sent) == len(e.hits) && (len(e.sent) > 0 || e.list != rule.ListDeny)
-}
-
-// finish waits until all events are decided.
-func (j *aloneJudge) finish() error {
-	j.events.finish()
-	return j.err
-}
-
-// decide decides an event.
-func (j *aloneJudge) decide(ctx context.Context, e *decidedEvent) error {
+// decide decides an event once more, after all rules together did. sent are the claims that these
+// sent to the store.
+func (j *aloneJudge) decide(ctx context.Context, o *rule.Outcome, sent []stint.Claim, e *plannedEvent) error {
 	j.now = e.t
-	if e.complete() {
-		return j.again(ctx, e.hits, e.sent)
+	if len(sent) == 0 && !o.Decision.Allowed {
+		return j.eachRule(ctx, e)
 	}
-	for _, set := range j.sets {
-		j.charged.begin(e.cost, e.at)
-		err := set.DecideInto(ctx, &j.charged, &e.event, max(e.cost, -e.cost), &j.outcome)
-		if invalid(err) {
-			continue // the event has no value that this rule accepts
+	j.groups, j.hits = j.groups[:0], j.hits[:0]
+	for hits := range byRule(o.Hits) {
+		n := j.counts.numbers[hits[0].Rule]
+		if len(sent) == 0 || sent[0].Limit != hits[0].Limit || sent[0].Key != hits[0].Key {
+			j.deniedWithoutStore(n, hits) // by a rule in shadow mode
+			continue
 		}
-		if err != nil {
+		claims := sent[:len(hits)]
+		sent = sent[len(hits):]
+		denied := denies(hits)
+		charged := o.Decision.Allowed && !denied
+		if err := j.eachLimit(ctx, n, hits, claims, charged); err != nil {
 			return err
 		}
-		for hits := range byRule(j.outcome.Hits) {
-			j.count(hits)
-		}
-		if err := j.eachLimit(ctx, j.outcome.Hits, j.charged.sent); err != nil {
+		if err := j.rule(n, hits, claims, denied, charged); err != nil {
 			return err
 		}
+	}
+	return j.takeGroups(ctx)
+}
+
+// rule counts a rule that denies the event alone. If the key has counters of its own, they decide,
+// in takeGroups. charged says whether the event charged the counters of all rules together.
+func (j *aloneJudge) rule(n int, hits []rule.Hit, claims []stint.Claim, denied, charged bool) error {
+	if len(j.sets) == 1 { // it is alone
+		return nil
+	}
+	own := &j.rules.sets[n]
+	for i := range hits {
+		own.learn(hits[i].Limit)
+	}
+	switch {
+	case j.isOwn(own, hits[0].Key):
+	case denied:
+		j.counts.counts[n].Alone++
+		return nil
+	case charged:
+		return nil
+	default:
+		if err := j.rules.begin(own, j.together, hits[0].Key); err != nil {
+			return err
+		}
+	}
+	j.groups, j.hits = append(j.groups, stint.Group{Claims: claims}), append(j.hits, hits...)
+	for i := range claims {
+		claims[i].Limit = j.rules.copies.of(claims[i].Limit)
 	}
 	return nil
 }
 
-// again decides the claims of each rule as a group of its own.
-func (j *aloneJudge) again(ctx context.Context, hits []rule.Hit, sent []stint.Claim) error {
-	if len(j.sets) > 1 {
-		for i := range sent {
-			sent[i].Limit = j.ofRules.of(sent[i].Limit)
-		}
-		j.groups = j.groups[:0]
-		first := 0
-		for of := range byRule(hits) {
-			j.groups = append(j.groups, stint.Group{Claims: sent[first : first+len(of)]})
-			first += len(of)
-		}
-		if err := j.take(ctx, j.rules, len(sent)); err != nil {
-			return err
-		}
-		j.outcome.Hits = append(j.outcome.Hits[:0], hits...)
-		for i := range j.outcome.Hits {
-			j.outcome.Hits[i].Decision = j.decisions[i]
-		}
-		for of := range byRule(j.outcome.Hits) {
-			j.count(of)
-		}
+// takeGroups decides the claims of the rules whose keys have counters of their own.
+func (j *aloneJudge) takeGroups(ctx context.Context) error {
+	if len(j.groups) == 0 {
+		return nil
 	}
-	return j.eachLimit(ctx, hits, sent)
-}
-
-// count counts a rule that denies the event by itself.
-func (j *aloneJudge) count(hits []rule.Hit) {
-	if denies(hits) {
-		j.counts.counts[j.counts.numbers[hits[0].Rule]].Alone++
+	if err := j.take(ctx); err != nil {
+		return err
 	}
-}
-
-// eachLimit decides the claims of rules with several limits one by one. A hit without a claim
-// denies without the store.
-func (j *aloneJudge) eachLimit(ctx context.Context, hits []rule.Hit, sent []stint.Claim) error {
-	for i := range hits {
-		l := j.counts.counts[j.counts.numbers[hits[i].Rule]].limit(hits[i].Limit)
-		switch {
-		case l == nil:
-		case len(sent) != len(hits):
-			l.Alone++
-		default:
-			sent[i].Limit = j.ofLimits.of(hits[i].Limit)
-			d, err := j.limits.Take(ctx, sent[i])
-			if err != nil && !invalid(err) {
-				return err
-			}
-			if err == nil && !d.Allowed {
-				l.Alone++
-			}
-		}
+	for i := range j.hits {
+		j.hits[i].Decision = j.decisions[i]
+	}
+	for hits := range byRule(j.hits) {
+		j.count(hits)
 	}
 	return nil
 }
 
 // take decides the groups. A group with an invalid claim, which only a shadow rule can have,
 // is allowed, as the rules have it.
-func (j *aloneJudge) take(ctx context.Context, store stint.Store, claims int) error {
-	j.decisions = slices.Grow(j.decisions[:0], claims)[:claims]
-	errs, whole := storekit.PartErrors(store.TakeGroups(ctx, j.groups, j.decisions), len(j.groups))
+func (j *aloneJudge) take(ctx context.Context) error {
+	j.decisions = slices.Grow(j.decisions[:0], len(j.hits))[:len(j.hits)]
+	errs, whole := storekit.PartErrors(j.rules.store.TakeGroups(ctx, j.groups, j.decisions), len(j.groups))
 	if whole != nil {
 		return whole
 	}
@@ -186,6 +146,186 @@ func (j *aloneJudge) take(ctx context.Context, store stint.Store, claims int) er
 		decisions = decisions[n:]
 	}
 	return nil
+}
+
+// count counts a rule that denies the event by itself.
+func (j *aloneJudge) count(hits []rule.Hit) {
+	if denies(hits) {
+		j.counts.counts[j.counts.numbers[hits[0].Rule]].Alone++
+	}
+}
+
+// eachLimit decides the claims of a rule with several limits one by one.
+func (j *aloneJudge) eachLimit(ctx context.Context, n int, hits []rule.Hit, claims []stint.Claim, charged bool) error {
+	if j.counts.counts[n].Limits == nil {
+		return nil
+	}
+	for i := range hits {
+		l := j.counts.counts[n].limit(hits[i].Limit)
+		if l == nil {
+			continue
+		}
+		own := &j.limits.sets[l.number]
+		own.learn(hits[i].Limit)
+		denied := !hits[i].Decision.Allowed
+		if !j.isOwn(own, hits[i].Key) && !denied && !charged {
+			if err := j.limits.begin(own, j.together, hits[i].Key); err != nil {
+				return err
+			}
+		}
+		if j.isOwn(own, hits[i].Key) {
+			claim := claims[i]
+			claim.Limit = j.limits.copies.of(claim.Limit)
+			d, err := j.limits.store.Take(ctx, claim)
+			if err != nil && !invalid(err) {
+				return err
+			}
+			denied = err == nil && !d.Allowed
+		}
+		if denied {
+			l.Alone++
+		}
+	}
+	return nil
+}
+
+// isOwn reports whether a key has counters of its own.
+func (j *aloneJudge) isOwn(own *ownKeys, key string) bool { return j.together == nil || own.has(key) }
+
+// deniedWithoutStore counts a rule that denies without the store, whichever rules there are.
+func (j *aloneJudge) deniedWithoutStore(n int, hits []rule.Hit) {
+	j.counts.counts[n].Alone++
+	j.deniedLimits(n, hits)
+}
+
+// deniedLimits counts the limits of a rule that denies without the store.
+func (j *aloneJudge) deniedLimits(n int, hits []rule.Hit) {
+	for i := range hits {
+		if l := j.counts.counts[n].limit(hits[i].Limit); l != nil {
+			l.Alone++
+		}
+	}
+}
+
+// eachRule decides an event by each rule as a set of its own. All rules together did not charge
+// it, so the counters of its keys can still be copied.
+func (j *aloneJudge) eachRule(ctx context.Context, e *plannedEvent) error {
+	for n, set := range j.sets {
+		j.charged.Store = &oneRule{j, n}
+		j.charged.begin(e.cost, e.at)
+		err := set.DecideInto(ctx, &j.charged, &e.event, max(e.cost, -e.cost), &j.outcome)
+		if invalid(err) {
+			continue // the event has no value that this rule accepts
+		}
+		if err != nil {
+			return err
+		}
+		hits := j.outcome.Hits
+		if len(hits) == 0 {
+			continue
+		}
+		j.count(hits)
+		if len(j.charged.sent) != len(hits) {
+			j.deniedLimits(n, hits)
+			continue
+		}
+		for i := range hits {
+			hits[i].Decision = stint.Decision{Allowed: true} // unknown: the limit decides with counters of its own
+		}
+		if err := j.eachLimit(ctx, n, hits, j.charged.sent, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneRule is the store of one rule alone. Each key in it has counters of its own.
+type oneRule struct {
+	*aloneJudge
+
+	rule int // its index in counts
+}
+
+// Take implements [stint.Store].
+func (s *oneRule) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if err := s.begin(&c); err != nil {
+		return stint.Decision{}, err
+	}
+	return s.rules.store.Take(ctx, c)
+}
+
+// TakeGroups implements [stint.Store].
+func (s *oneRule) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	for c := range storekit.Claims(groups) {
+		if err := s.begin(c); err != nil {
+			return err
+		}
+	}
+	return s.rules.store.TakeGroups(ctx, groups, out)
+}
+
+// begin gives the key of a claim counters of its own.
+func (s *oneRule) begin(c *stint.Claim) error {
+	own := &s.rules.sets[s.rule]
+	own.learn(c.Limit)
+	if s.isOwn(own, c.Key) {
+		return nil
+	}
+	return s.rules.begin(own, s.together, c.Key)
+}
+
+// ownCounters are the counters of keys that have their own, for a number of rules or limits.
+type ownCounters struct {
+	store  *stint.Memory
+	copies limitCopies
+	sets   []ownKeys
+}
+
+func newOwnCounters(clock func() time.Time, sets int) ownCounters {
+	c := ownCounters{memoryStore(clock), limitCopies{}, make([]ownKeys, sets)}
+	for i := range c.sets {
+		c.sets[i] = ownKeys{keys: map[string]struct{}{}, known: map[stint.Limit]struct{}{}}
+	}
+	return c
+}
+
+// begin gives a key counters of its own: a copy of those in another store.
+func (c *ownCounters) begin(own *ownKeys, from *stint.Memory, key string) error {
+	own.keys[strings.Clone(key)] = struct{}{}
+	for _, l := range own.limits {
+		if err := c.store.CopyState(from, l, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownKeys are the keys of a rule or of a limit that have counters of their own.
+type ownKeys struct {
+	keys   map[string]struct{}
+	limits []stint.Limit // that have decided so far: one of those that share counters
+	known  map[stint.Limit]struct{}
+	latest stint.Limit
+}
+
+func (o *ownKeys) has(key string) bool {
+	_, own := o.keys[key]
+	return own
+}
+
+// learn notes a limit that decides an event. A rule has several, by tier and by override.
+func (o *ownKeys) learn(l stint.Limit) {
+	if l == o.latest {
+		return
+	}
+	o.latest = l
+	if _, known := o.known[l]; known {
+		return
+	}
+	o.known[l] = struct{}{}
+	if !slices.ContainsFunc(o.limits, func(other stint.Limit) bool { return other.Name() == l.Name() && other.Shape() == l.Shape() }) {
+		o.limits = append(o.limits, l)
+	}
 }
 
 // limitCopies are copies of limits for one more store. A limit remembers where it is in the last

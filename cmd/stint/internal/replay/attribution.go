@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"slices"
 
 	"github.com/stintdev/stint"
@@ -52,33 +51,39 @@ type LimitCount struct {
 
 	Attribution
 
-	name string
+	name   string
+	number int // among the limits of all rules
 }
 
 // attribution counts for each rule which events it denied. It belongs to one replay.
 type attribution struct {
 	numbers map[*rule.Rule]int // index in counts
 	counts  []RuleCount
+	limits  int         // number of the limits of rules with several
 	alone   *aloneJudge // nil: Alone is not asked for, or follows from the other counts
 	asked   bool        // Alone is asked for
 	counted []int       // the rules that counted the current event, as indexes of counts
 	denied  []int       // those of them that denied it
 }
 
-func newAttribution(ctx context.Context, set *rule.Set, alone bool) *attribution {
+// newAttribution returns the counts of a set. together is the memory store that decides by the
+// set, or nil if another store does.
+func newAttribution(set *rule.Set, alone bool, together *stint.Memory) *attribution {
 	a := &attribution{numbers: map[*rule.Rule]int{}, asked: alone}
-	several := false
 	for _, r := range set.Rules() {
 		if r.Mode == rule.Off {
 			continue
 		}
 		a.numbers[r] = len(a.counts)
 		limits := limitsOf(set, r)
-		several = several || len(limits) > 0
+		for i := range limits {
+			limits[i].number = a.limits + i
+		}
+		a.limits += len(limits)
 		a.counts = append(a.counts, RuleCount{Rule: r.ID, Mode: r.Mode.String(), Limits: limits})
 	}
-	if alone && (several || len(a.counts) > 1) {
-		a.alone = newAloneJudge(ctx, set, a)
+	if alone && (a.limits > 0 || len(a.counts) > 1) {
+		a.alone = newAloneJudge(set, a, together)
 	}
 	return a
 }
@@ -204,15 +209,7 @@ func enforcedDenials(hits []rule.Hit) (rules, limits int) {
 	return rules, limits
 }
 
-// finish completes the counts.
-func (a *attribution) finish() error {
-	if a.alone == nil {
-		return nil
-	}
-	return a.alone.finish()
-}
-
-// perRule returns the counts, after finish.
+// perRule returns the counts.
 func (a *attribution) perRule() []RuleCount {
 	for i := range a.counts {
 		c := &a.counts[i]

@@ -5,7 +5,7 @@ package replay
 //
 // The goroutine starts with the first full batch, and ends in finish.
 type background[T any] struct {
-	work  func(*T)
+	work  func([]T)
 	batch []T
 	full  chan []T // nil: the goroutine does not run
 	spare chan []T
@@ -14,8 +14,8 @@ type background[T any] struct {
 
 const queuedBatches = 4
 
-// newBackground returns a background whose batches have the given size.
-func newBackground[T any](size int, work func(*T)) *background[T] {
+// newBackground returns a background that passes batches of the given size to work.
+func newBackground[T any](size int, work func(batch []T)) *background[T] {
 	return &background[T]{work: work, batch: make([]T, 0, size)}
 }
 
@@ -47,14 +47,8 @@ func (b *background[T]) hand() {
 func (b *background[T]) run() {
 	defer close(b.done)
 	for batch := range b.full {
-		b.workOff(batch)
+		b.work(batch)
 		b.spare <- batch[:0] // never full: at most queuedBatches+1 batches are not in the queue
-	}
-}
-
-func (b *background[T]) workOff(batch []T) {
-	for i := range batch {
-		b.work(&batch[i])
 	}
 }
 
@@ -65,6 +59,6 @@ func (b *background[T]) finish() {
 		<-b.done
 		b.full = nil
 	}
-	b.workOff(b.batch)
+	b.work(b.batch)
 	b.batch = b.batch[:0]
 }

@@ -29,7 +29,7 @@ func (r *replay) newMemory(now func() time.Time) stint.Store {
 	if r.options.MostKeys <= 0 {
 		return memoryStore(now)
 	}
-	s := &boundStore{Memory: stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true}), most: r.options.MostKeys}
+	s := &boundStore{Memory: memoryStore(now), most: r.options.MostKeys}
 	r.bounded = append(r.bounded, s)
 	return s
 }

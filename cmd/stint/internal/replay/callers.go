@@ -77,7 +77,7 @@ type callerTally struct {
 
 func newCallerTally(h hasher) *callerTally {
 	requests := &keyCounts{}
-	hashes := newBackground(hashBatch, func(hash *uint64) { requests.add(*hash) })
+	hashes := newBackground(hashBatch, requests.addAll)
 	return &callerTally{hasher: h, requests: requests, hashes: hashes, denied: newRanking[caller]()}
 }
 

@@ -15,7 +15,6 @@ import (
 type comparison struct {
 	set     *rule.Set
 	store   rulesStore
-	event   *timedFields // of the current event
 	outcome rule.Outcome
 	counts  Comparison
 	byID    map[string]int // index in counts.PerRule
@@ -74,8 +73,8 @@ type CallerChange struct {
 	Changed  int64  `json:"changed"`
 }
 
-func newComparison(o *Options, h hasher, event *timedFields, store stint.Store) *comparison {
-	c := &comparison{set: o.Against, event: event, hasher: h, byID: map[string]int{}, newlyDenied: newRanking[identityText](), newlyAllowed: newRanking[identityText]()}
+func newComparison(o *Options, h hasher, store stint.Store) *comparison {
+	c := &comparison{set: o.Against, hasher: h, byID: map[string]int{}, newlyDenied: newRanking[identityText](), newlyAllowed: newRanking[identityText]()}
 	c.store.Store = store
 	c.counts.With = o.AgainstName
 	for _, set := range []*rule.Set{o.Rules, o.Against} {
@@ -100,13 +99,13 @@ func (c *comparison) rule(id string) *RuleChange {
 }
 
 // decide decides an event that was decided as before says. at are the counts of its time.
-func (c *comparison) decide(ctx context.Context, p *pending, before *result, at []int64) error {
+func (c *comparison) decide(ctx context.Context, e *plannedEvent, before *result, at []int64) error {
 	if !before.decision.Allowed {
 		c.rule(before.rule).Before++
 		at[c.lineOf(before.rule)+ruleBefore]++
 	}
-	c.store.begin(p.cost, p.at)
-	err := c.set.DecideInto(ctx, &c.store, c.event, max(p.cost, -p.cost), &c.outcome)
+	c.store.begin(e.cost, e.at)
+	err := c.set.DecideInto(ctx, &c.store, &e.event, max(e.cost, -e.cost), &c.outcome)
 	if invalid(err) {
 		c.counts.Invalid++
 		return nil

@@ -13,8 +13,6 @@ type decider interface {
 	// decide decides an event at its time. An error with CodeInvalid means that the
 	// event is invalid; any other error ends the replay.
 	decide(ctx context.Context, p *pending, out *result) error
-	// finish waits for what is counted in other goroutines, and returns their error.
-	finish() error
 	// fields returns the values of the event that was decided last.
 	fields(p *pending) fields
 	// perRule returns the counts of each rule.
@@ -50,8 +48,6 @@ func newLimitDecider(store stint.Store, o *Options, callers *callerTally) *limit
 	d.counts = RuleCount{Rule: o.Limit.Rule(), Mode: rule.Enforce.String()}
 	return d
 }
-
-func (d *limitDecider) finish() error { return nil }
 
 func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err error) {
 	if p.limit.Valid() {

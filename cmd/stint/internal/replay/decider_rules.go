@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/stintdev/stint"
@@ -17,7 +18,10 @@ type rulesDecider struct {
 	tally       *keyTally
 	show        func(identityText) string
 	attribution *attribution
-	event       timedFields
+	event       *timedFields // of the event that was settled last
+	single      plannedEvent // of decide
+	groups      []stint.Group
+	decisions   []stint.Decision
 	outcome     rule.Outcome
 }
 
@@ -31,30 +35,71 @@ type timedFields struct {
 // At returns the time of the event.
 func (f *timedFields) At() int64 { return f.t }
 
-func newRulesDecider(ctx context.Context, store stint.Store, o *Options, h hasher) *rulesDecider {
-	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h), show: o.show, attribution: newAttribution(ctx, o.Rules, o.Alone)}
+func newRulesDecider(store stint.Store, o *Options, h hasher) *rulesDecider {
+	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h), show: o.show, attribution: newAttribution(o.Rules, o.Alone, memoryOf(store))}
 	d.store = rulesStore{Store: store, record: d.attribution.alone != nil}
 	return d
 }
 
-func (d *rulesDecider) decide(ctx context.Context, p *pending, out *result) (err error) {
-	if d.event.fields, _, err = d.format.fields(p.text, d.event.fields[:0]); err != nil {
+// plannedEvent is an event with the claims of the rules that match it. The claims are not decided.
+type plannedEvent struct {
+	pending
+
+	event timedFields
+	plan  rule.Plan
+}
+
+// decide plans and settles an event.
+func (d *rulesDecider) decide(ctx context.Context, p *pending, out *result) error {
+	if err := d.plan(p, &d.single); err != nil {
 		return err
 	}
-	d.event.t = p.t
-	d.store.begin(p.cost, p.at)
-	if err = d.set.DecideInto(ctx, &d.store, &d.event, max(p.cost, -p.cost), &d.outcome); err != nil {
+	return d.settle(ctx, &d.single, out)
+}
+
+// plan finds the claims of an event. It may work in another goroutine than settle, which must follow.
+func (d *rulesDecider) plan(p *pending, e *plannedEvent) (err error) {
+	e.pending, e.plan = *p, rule.Plan{}
+	if e.event.fields, _, err = d.format.fields(p.text, e.event.fields[:0]); err != nil {
+		return err
+	}
+	e.event.t = p.t
+	e.plan = d.set.Plan(&e.event, max(p.cost, -p.cost))
+	return nil
+}
+
+// settle decides a planned event.
+func (d *rulesDecider) settle(ctx context.Context, e *plannedEvent, out *result) error {
+	defer e.plan.Release()
+	d.event = &e.event
+	d.store.begin(e.cost, e.at)
+	errs, err := d.take(ctx, e.plan)
+	if err != nil {
+		return err
+	}
+	if err = e.plan.Settle(d.decisions, errs, &d.outcome); err != nil {
 		return err
 	}
 	d.attribution.count(&d.outcome)
 	if alone := d.attribution.alone; alone != nil {
-		alone.see(&d.outcome, d.store.sent, &d.event, p)
+		if err := alone.decide(ctx, &d.outcome, d.store.sent, e); err != nil {
+			return err
+		}
 	}
 	d.report(out)
 	return nil
 }
 
-func (d *rulesDecider) finish() error { return d.attribution.finish() }
+// take decides the claims of a plan. errs are those of the parts of their group.
+func (d *rulesDecider) take(ctx context.Context, plan rule.Plan) (errs []error, whole error) {
+	d.groups, d.decisions = plan.AppendGroups(d.groups[:0]), d.decisions[:0]
+	if len(d.groups) == 0 {
+		return nil, nil
+	}
+	claims, parts := stint.Sizes(d.groups)
+	d.decisions = slices.Grow(d.decisions, claims)[:claims]
+	return storekit.PartErrors(d.store.TakeGroups(ctx, d.groups, d.decisions), parts)
+}
 
 func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
 

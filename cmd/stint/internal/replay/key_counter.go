@@ -15,7 +15,7 @@ const hashBatch = 4096
 
 func newKeyCounter() *keyCounter {
 	set := newKeySet()
-	return &keyCounter{set, newBackground(hashBatch, func(hash *uint64) { set.addHash(*hash) })}
+	return &keyCounter{set, newBackground(hashBatch, set.addHashes)}
 }
 
 // add adds a key.

@@ -26,6 +26,24 @@ func newKeySet() *keySet { return &keySet{seed: maphash.MakeSeed()} }
 // add adds a key.
 func (s *keySet) add(key string) { s.addHash(maphash.String(s.seed, key)) }
 
+// touchAhead is the number of places that are touched before the first of them is used. The
+// processor then waits for the memory of all of them at once.
+const touchAhead = 16
+
+// addHashes adds the keys with these hashes.
+func (s *keySet) addHashes(hashes []uint64) {
+	for few := range slices.Chunk(hashes, touchAhead) {
+		touched := byte(0)
+		for _, hash := range few {
+			touched |= s.parts[hash>>(64-partBits)].touch(max(1, hash&(1<<keyBits-1)), keyBits)
+		}
+		touchedPlaces(touched)
+		for _, hash := range few {
+			s.addHash(hash)
+		}
+	}
+}
+
 // addHash adds the key with this hash.
 func (s *keySet) addHash(hash uint64) {
 	if _, fresh := s.parts[hash>>(64-partBits)].add(max(1, hash&(1<<keyBits-1)), keyBits); fresh {
@@ -47,6 +65,20 @@ const placeCount = 1<<(8*countedSize-countedBits) - 1
 
 // countOf returns the number in a place.
 func countOf(word uint64) uint64 { return word >> countedBits & placeCount }
+
+// addAll adds the keys with these hashes.
+func (c *keyCounts) addAll(hashes []uint64) {
+	for few := range slices.Chunk(hashes, touchAhead) {
+		touched := byte(0)
+		for _, hash := range few {
+			touched |= c.parts[hash>>(64-partBits)].touch(countedKey(hash), countedBits)
+		}
+		touchedPlaces(touched)
+		for _, hash := range few {
+			c.add(hash)
+		}
+	}
+}
 
 // add adds the key with this hash, and returns how often it was added.
 func (c *keyCounts) add(hash uint64) uint64 {
@@ -146,6 +178,20 @@ func (p *keyPart) add(key uint64, keyBits int) (place []byte, fresh bool) {
 	p.count++
 	return place, true
 }
+
+// touch reads a byte of the place where find begins.
+func (p *keyPart) touch(key uint64, keyBits int) byte {
+	if len(p.places) == 0 {
+		return 0
+	}
+	i, _ := bits.Mul64(key<<(64-keyBits), uint64(p.size(keyBits)))
+	return p.places[int(i)*placeSize(keyBits)]
+}
+
+// touchedPlaces uses the bytes that were read, so that the compiler keeps the reads.
+//
+//go:noinline
+func touchedPlaces(byte) {}
 
 // find returns the place of a key, or the free place for it. At least one place must be
 // free.

@@ -68,9 +68,9 @@ type Options struct {
 	AgainstName string
 
 	// Alone also counts what each rule denies when it is the only one, if there are several
-	// rules or a rule has several limits. It takes counters of its own for each key, in
-	// memory, which about doubles the memory for the keys. It has no effect with Retries:
-	// they follow the denials of all rules together.
+	// rules or a rule has several limits. It takes counters of their own, in memory, for the
+	// keys of requests that another rule denied; if Store is set, for all keys. It has no
+	// effect with Retries: they follow the denials of all rules together.
 	Alone bool
 
 	// Top is the number of keys and of callers that each list of the report has, at most
@@ -113,7 +113,9 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 		return Report{}, err
 	}
 	defer r.closeBounded()
-	if err = errors.Join(r.decideAll(ctx), r.finish()); err == nil {
+	err = r.decideAll(ctx)
+	r.callers.finish()
+	if err == nil {
 		err = r.flush()
 	}
 	if ctx.Err() != nil {
@@ -173,6 +175,7 @@ type replay struct {
 
 	options   *Options
 	decider   decider
+	rules     *rulesDecider // the decider, if it is of rules
 	callers   *callerTally
 	series    *series
 	log       *logTally
@@ -201,10 +204,10 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		return nil, errors.New("replay: Store returned nil (return an empty store)")
 	}
 	if o.Rules != nil {
-		d := newRulesDecider(ctx, store, o, h)
-		r.decider = d
+		r.rules = newRulesDecider(store, o, h)
+		r.decider = r.rules
 		if o.Against != nil {
-			r.comparison = newComparison(o, h, &d.event, r.newMemory(clock))
+			r.comparison = newComparison(o, h, r.newMemory(clock))
 		}
 	} else {
 		r.decider = newLimitDecider(store, o, r.callers)
@@ -222,38 +225,47 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 	return r, nil
 }
 
-func memoryStore(now func() time.Time) stint.Store {
+func memoryStore(now func() time.Time) *stint.Memory {
 	return stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true})
 }
 
+// memoryOf returns the memory of a store that decides in memory, or nil for any other store.
+func memoryOf(s stint.Store) *stint.Memory {
+	switch s := s.(type) {
+	case *stint.Memory:
+		return s
+	case *boundStore:
+		return s.Memory
+	}
+	return nil
+}
+
 func (r *replay) decideAll(ctx context.Context) error {
-	if r.options.Retries == NoRetries {
-		return r.each(ctx, r.decide)
+	switch {
+	case r.options.Retries != NoRetries:
+		r.retrier = newRetrier(r, r.options.Retries)
+		if err := r.each(ctx, r.retrier.decide); err != nil {
+			return err
+		}
+		return r.retrier.finish(ctx)
+	case r.rules != nil:
+		return newPipeline(r).decideAll(ctx)
 	}
-	r.retrier = newRetrier(r, r.options.Retries)
-	if err := r.each(ctx, r.retrier.decide); err != nil {
-		return err
-	}
-	return r.retrier.finish(ctx)
+	return r.each(ctx, r.decide)
 }
 
-// finish ends the goroutines that count.
-func (r *replay) finish() error {
-	r.callers.finish()
-	return r.decider.finish()
-}
-
+// decide decides an event.
 func (r *replay) decide(ctx context.Context, p *pending) error {
 	r.now = p.t
 	if err := r.decider.decide(ctx, p, &r.result); err != nil {
 		return r.undecided(p, err)
 	}
 	r.count(p, &r.result)
-	if r.comparison != nil {
-		if err := r.comparison.decide(ctx, p, &r.result, r.series.at(p.t)); err != nil {
-			return fmt.Errorf("%s:%d: no decision: %w", r.inputs[p.input()].Name, p.line(), err)
-		}
-	}
+	return r.write(p)
+}
+
+// write writes the decision of an event.
+func (r *replay) write(p *pending) error {
 	if err := r.decisions.write(p, &r.result); err != nil {
 		return fmt.Errorf("decisions cannot be written: %w", err)
 	}
@@ -274,5 +286,9 @@ func (r *replay) undecided(p *pending, err error) error {
 		r.bad(p, err)
 		return nil
 	}
+	return r.noDecision(p, err)
+}
+
+func (r *replay) noDecision(p *pending, err error) error {
 	return fmt.Errorf("%s:%d: no decision: %w", r.inputs[p.input()].Name, p.line(), err)
 }
