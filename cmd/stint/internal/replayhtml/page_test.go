@@ -132,7 +132,7 @@ func TestTextsOfCallersAreText(t *testing.T) {
 	}
 	markup := styleElement.ReplaceAllString(scriptElement.ReplaceAllString(page, ""), "")
 	known := " html head meta title body main h1 h2 h3 p strong bdi section div table thead tbody tr th td figure figcaption details summary ul li br "
-	attributes := " lang dir charset http-equiv content name id class scope role aria-labelledby "
+	attributes := " lang dir charset http-equiv content name id class scope role aria-labelledby aria-label tabindex "
 	for _, tag := range anyTag.FindAllStringSubmatch(markup, -1) {
 		if !strings.Contains(known, " "+tag[1]+" ") {
 			t.Errorf("the page has the element %.80q", tag[0])
