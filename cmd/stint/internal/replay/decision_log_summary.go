@@ -15,8 +15,7 @@ type LogReading struct {
 	LeftOut int64 `json:"left_out"` // decisions on callers outside of the sample, and on limits that callers bring or that Envoy's files have
 	Dropped int64 `json:"dropped"`  // lines that the log lacks
 	Gaps    int64 `json:"minutes_with_gaps"`
-	// EventsInGaps is the number of events in these minutes. [ReadKeys] sets it, because figures
-	// on keys include these events.
+	// EventsInGaps is the number of events in these minutes that [ReadKeys] left out.
 	EventsInGaps int64 `json:"events_in_gaps,omitempty"`
 
 	// ShareOfCallers is the share of all callers that are in a sample of callers. If the
@@ -38,18 +37,6 @@ func (t *logTally) reading() *LogReading {
 	}
 	if t.greatest > t.share {
 		r.GreatestShare = t.greatest
-	}
-	return r
-}
-
-// readingOfKeys returns the reading for [ReadKeys], which counts all events as those of one caller.
-func (t *logTally) readingOfKeys() *LogReading {
-	for m := range t.open {
-		t.close(m)
-	}
-	r := t.reading()
-	if r != nil {
-		r.EventsInGaps = t.excluded
 	}
 	return r
 }
@@ -164,7 +151,7 @@ func (s *LogSummary) write(w io.Writer) {
 }
 
 // write writes what the reader of figures on callers must know of the log. callers is the number
-// of callers that were read, of events. The figures include the minutes that lack lines.
+// of callers that were read, of events. The figures leave out the minutes that lack lines.
 func (r *LogReading) write(w io.Writer, callers, events int64) {
 	if r == nil {
 		return
@@ -175,8 +162,8 @@ func (r *LogReading) write(w io.Writer, callers, events int64) {
 	}
 	r.writeDoubts(w, callers)
 	if r.Gaps > 0 {
-		share := float64(r.EventsInGaps) / float64(max(1, events))
-		fmt.Fprintf(w, "not excluded\t%d minutes that lack lines, with %s of the events: their callers may have made more requests\n", r.Gaps, percent(share))
+		share := float64(r.EventsInGaps) / float64(max(1, events+r.EventsInGaps))
+		fmt.Fprintf(w, "excluded\t%d minutes that lack lines, with %d events (%s); limits over a longer time lack them in later minutes, too\n", r.Gaps, r.EventsInGaps, percent(share))
 	}
 }
 

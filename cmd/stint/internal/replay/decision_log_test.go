@@ -190,7 +190,8 @@ func TestDecisionLogsStandForRecordedRequests(t *testing.T) {
 	}
 }
 
-// A sweep, and all else that reads keys, tells what the log lacks.
+// A sweep, and all else that reads keys, leaves out the minutes that lack lines, and tells what the
+// log lacks.
 func TestReadersOfKeysTellOfDecisionLogs(t *testing.T) {
 	events := decisionLine(1, "a", "orders", true, inSample) + decisionLine(2, "b", "orders", false, elsewhere) +
 		decisionLine(3*minute, "a", "orders", true, `"sample_rate":0.1,"sampled":true,"dropped_before":7`) + decisionLine(3*minute, "a", "orders", false, denied) +
@@ -198,16 +199,44 @@ func TestReadersOfKeysTellOfDecisionLogs(t *testing.T) {
 	o := Options{By: "key"}
 	r, err := Sweep(t.Context(), o, []Swept{{1, twoASecond(t).Limit}}, inputsOf(events)...)
 	want := LogReading{Lines: 5, LeftOut: 1, Dropped: 7, Gaps: 4, EventsInGaps: 3, ShareOfCallers: 0.01, GreatestShare: 0.1}
-	if err != nil || r.DecisionLog == nil || *r.DecisionLog != want || r.Events != 4 {
+	if err != nil || r.DecisionLog == nil || *r.DecisionLog != want || r.Events != 1 || r.FirstUS != 9*minute {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	var table strings.Builder
 	if err := r.WriteText(&table, "limit"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"all decisions of 1 % of the callers", "1 lines of other callers", "fewer than 30 callers", "the log lacks 7 lines", "1 % of the callers in one part of the log and 10 % in another", "4 minutes that lack lines, with 75 % of the events"} {
+	for _, want := range []string{"all decisions of 1 % of the callers", "1 lines of other callers", "fewer than 30 callers", "the log lacks 7 lines", "1 % of the callers in one part of the log and 10 % in another", "4 minutes that lack lines, with 3 events (75 %)"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
+		}
+	}
+}
+
+// Events are left out only if they are of the decision log and in a minute that lacks lines. The
+// others keep their order, also among several inputs.
+func TestOnlyIncompleteMinutesAreLeftOut(t *testing.T) {
+	var log, other, want strings.Builder
+	for m := range 12 {
+		gap, at := "", m*minute+1
+		if m == 6 { // the log lacks lines from minute 4 to 6
+			gap = fmt.Sprintf(`,"dropped_before":3,"dropped_since_us":%d`, 4*minute+30*oneSecond)
+		}
+		log.WriteString(decisionLine(at, "a", "orders", true, inSample+gap))
+		fmt.Fprintf(&other, `{"t_us":%d,"id":"other"}`+"\n", at+1)
+		if m < 4 || m > 6 {
+			fmt.Fprintf(&want, "%d ", at)
+		}
+		fmt.Fprintf(&want, "%d ", at+1)
+	}
+	for _, reorder := range []time.Duration{0, time.Minute} {
+		var got strings.Builder
+		r, err := ReadKeys(t.Context(), Options{By: "id", Reorder: reorder}, func(e KeyedEvent) error {
+			fmt.Fprintf(&got, "%d ", e.Time)
+			return nil
+		}, inputsOf(log.String(), other.String())...)
+		if err != nil || got.String() != want.String() || r.Events != 21 || r.DecisionLog.EventsInGaps != 3 || r.DecisionLog.Gaps != 3 {
+			t.Errorf("%v: %v, %d events, %+v:\n%s\nwant\n%s", reorder, err, r.Events, r.DecisionLog, &got, &want)
 		}
 	}
 }

@@ -37,8 +37,8 @@ type Reading struct {
 
 // ReadKeys calls each with every event, in the order in which a replay of a limit
 // by options.By decides them. Changes of the limit in events have no effect. The
-// key is valid after the call. ReadKeys ends early when ctx is done or each
-// returns an error.
+// key is valid after the call. Events of a decision log in minutes that lack lines
+// are left out. ReadKeys ends early when ctx is done or each returns an error.
 func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error, inputs ...Input) (Reading, error) {
 	if err := errors.Join(options.checkReading(), checkInputs(inputs)); err != nil {
 		return Reading{}, err
@@ -49,26 +49,30 @@ func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error,
 	log := newLogTally()
 	r := startReader(ctx, &options, log, inputs)
 	keys, reading := newKeySet(), Reading{}
-	err := r.each(ctx, func(_ context.Context, p *pending) error {
+	complete := completeMinutes{log: log}
+	complete.each = func(_ context.Context, p *pending) error {
 		if reading.Events == 0 {
 			reading.FirstUS, reading.LastUS = p.t, p.t
 		}
 		reading.Events++
 		reading.FirstUS, reading.LastUS = min(reading.FirstUS, p.t), max(reading.LastUS, p.t)
 		keys.add(p.text)
-		if p.caller != 0 { // of a decision log
-			log.count(p.t, 0, true)
-		}
 		return each(KeyedEvent{p.t, p.text, p.cost, p.at})
-	})
+	}
+	err := r.each(ctx, complete.add)
+	if err == nil {
+		err = complete.finish(ctx)
+	}
 	reading.Keys = int64(keys.count)
 	reading.Outside, reading.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
 	reading.Unreadable, reading.UnreadableLines = r.merger.bad.count, append([]BadLine{}, r.merger.bad.first...)
-	reading.DecisionLog = log.readingOfKeys()
+	if reading.DecisionLog = log.reading(); reading.DecisionLog != nil {
+		reading.DecisionLog.EventsInGaps = complete.leftOut
+	}
 	if log.weighsOnly() && reading.Events == 0 {
 		err = errors.Join(err, errors.New("the decision log is a sample of requests, so limits cannot be tried on it (log with --decision-log-sample 1%:caller)"))
 	}
-	return reading, errors.Join(err, r.inputErrors(reading.Events))
+	return reading, errors.Join(err, r.inputErrors(reading.Events+complete.leftOut))
 }
 
 // checkReading checks the options that say what is read.
