@@ -55,7 +55,7 @@ as key.`,
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
 	flags.StringVar(&f.html, "html", "", "write the report with charts as one HTML page to `FILE`; - is standard output")
 	flags.StringVar(&f.retries, "retries", "none", "`WHAT` clients do after a denial: none, polite (they wait as told) or hammer (they come again every 100 ms), up to ten times")
-	flags.StringVar(&f.sweepText, "sweep", "", "compare limits that differ in a number, in one pass: `NUMBER=FIRST..LAST:STEP`, such as limit=5..100:5")
+	flags.StringVar(&f.sweepText, "sweep", "", "compare limits that differ in a number, in one pass: `NUMBER=FIRST..LAST:STEP`, such as limit=5..100:5; with --rules of one rule, such as orders.limit=5..100:5")
 	f.report.define(c)
 	f.define(c)
 	return c

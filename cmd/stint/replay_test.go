@@ -54,7 +54,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweptRules := filepath.Join(folder, "swept.yaml")
-	if err := os.WriteFile(sweptRules, []byte("rules:\n  - {id: a, by: [ip], limit: 1/m}\n"), 0o600); err != nil {
+	if err := os.WriteFile(sweptRules, []byte("rules:\n  - {id: a, by: [ip], limit: 1/m}\n  - {id: two, by: [ip], limits: [1/m, 9/h]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rules := writeFile(t, filepath.Join(folder, "rules.yaml"), "rules:\n  - {id: one, by: [ip], limit: 1, window: 60}\n")
@@ -80,14 +80,18 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"wrongSince":       {2, `--since: "yesterday" is not a time`, []string{"--since", "yesterday", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongUntil":       {2, `--until: "-2h" is not a time`, []string{"--until", "-2h", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"emptySpan":        {2, "--since: 1h is not before --until 2h", []string{"--since", "1h", "--until", "2h", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"sweepOfRules":     {2, "--sweep: varies --limit in memory, so it cannot be used beside --rules", []string{"--sweep", "limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfRules":     {2, `--sweep: "limit" names no rule of --rules (write it as RULE.limit=…)`, []string{"--sweep", "limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfNoRule":    {2, `--sweep: --rules has no rule "b"`, []string{"--sweep", "b.limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepWithoutRule": {2, `--sweep: "a.limit" names a rule, and there are no --rules (write it as limit=…)`, []string{"--sweep", "a.limit=1..2", "--limit", "1/m", "--by", "ip", sampleLog}},
+		"sweepOfLimits":    {2, `--sweep: the rule "two" has no single limit to vary`, []string{"--sweep", "two.limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfNumber":    {2, `"a.size=1..2" is not a sweep`, []string{"--sweep", "a.size=1..2", "--rules", sweptRules, sampleLog}},
 		"wrongSweep":       {2, `"limit=5-10" is not a sweep (write it as limit=5..100:5`, []string{"--sweep", "limit=5-10", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"wrongNumber":      {2, `"window=5..10" is not a sweep`, []string{"--sweep", "window=5..10", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongNumber":      {2, `"size=5..10" is not a sweep`, []string{"--sweep", "size=5..10", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepDescends":    {2, `"limit=10..5" is not a sweep`, []string{"--sweep", "limit=10..5", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepTooLong":     {2, `has 96 values (use at most 32: a greater step, such as :4)`, []string{"--sweep", "limit=5..100", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepNotCompiled": {2, `--sweep: queue=1: `, []string{"--sweep", "queue=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongRetries":     {2, `--retries: "rude" is not known (use one of none, polite, hammer)`, []string{"--retries", "rude", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"sweepOfRetries":   {2, "--sweep: varies --limit in memory, so it cannot be used beside --retries", []string{"--retries", "polite", "--sweep", "limit=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepOfRetries":   {2, "--sweep: decides by several limits in memory, so it cannot be used beside --retries", []string{"--retries", "polite", "--sweep", "limit=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"negativeReorder":  {2, "--reorder: -1s is below 0", []string{"--reorder", "-1s", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"inputIsAFolder":   {2, "is a folder", []string{"--limit", "10/m", "--by", "ip", folder}},
 		"noSuchInput":      {1, "none.log", []string{"--limit", "10/m", "--by", "ip", sampleLog, "none.log"}},

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,5 +111,47 @@ func TestSweepEqualsReplays(t *testing.T) {
 				t.Errorf("%s: %v: %d of %d denied, the sweep says %d of %d", limit, err, s.Denied, s.Events, v.Denied, swept.Events)
 			}
 		}
+	}
+}
+
+// A sweep of a rule decides as one replay for each of its values, with the rule edited.
+func TestSweepOfARuleEqualsReplays(t *testing.T) {
+	text := func(limit, burst, window any) string {
+		return fmt.Sprintf(`tiers: {gold: {limit: 50/m}}
+rules:
+  - {id: all.of, by: [ip], limit: %v, burst: %v, window: %v, override: {198.51.100.23: {limit: 15, burst: 15}}}
+  - {id: orders, match: {path_prefix: /v1/orders}, by: [ip], limit: 9, window: 30}
+  - {id: watched, mode: shadow, by: [ip], limit: 2, window: 60}
+`, limit, burst, window)
+	}
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	denied := map[int64]bool{}
+	for _, c := range []struct {
+		sweep string
+		edit  func(n int64) string
+	}{
+		{"all.of.limit=1..9:2", func(n int64) string { return text(n, 4, 60) }},
+		{"all.of.burst=1..9:2", func(n int64) string { return text(3, n, 60) }},
+		{"all.of.window=5..65:20", func(n int64) string { return text(3, 4, n) }},
+	} {
+		writeFile(t, rules, text(3, 4, 60))
+		got := runIn(t, "", "replay", "--rules", rules, "--sweep", c.sweep, "--json", sampleLog)
+		var swept replay.SweepReport
+		if err := json.Unmarshal([]byte(got.out), &swept); err != nil || len(swept.Values) < 4 || swept.Rule != "all.of" || !strings.Contains(got.errors, "for each key of each rule: 0.3 GB for a million keys") {
+			t.Fatal(err, got)
+		}
+		for _, v := range swept.Values {
+			writeFile(t, rules, c.edit(v.Value))
+			one := runIn(t, "", "replay", "--rules", rules, "--json", sampleLog)
+			var s replay.Report
+			if err := json.Unmarshal([]byte(one.out), &s); err != nil || s.Denied != v.Denied || s.CallersDenied != v.CallersDenied || s.PerRule[0].Denied != v.DeniedByRule || s.Events != swept.Events || s.Callers != swept.Keys {
+				t.Errorf("%s: %d: %v: the replay says %d denied, %d callers, %d by the rule, of %d and %d; the sweep says %+v of %d and %d", c.sweep, v.Value, err,
+					s.Denied, s.CallersDenied, s.PerRule[0].Denied, s.Events, s.Callers, v, swept.Events, swept.Keys)
+			}
+			denied[v.DeniedByRule] = true
+		}
+	}
+	if len(denied) < 4 {
+		t.Errorf("the values deny %v", denied)
 	}
 }

@@ -12,17 +12,23 @@ import (
 
 // rulesDecider decides every event by a rule set.
 type rulesDecider struct {
+	settler
+
 	set         *rule.Set
-	store       rulesStore
 	format      Format
 	tally       *keyTally
 	show        func(identityText) string
 	attribution *attribution
 	event       *timedFields // of the event that was settled last
 	single      plannedEvent // of decide
-	groups      []stint.Group
-	decisions   []stint.Decision
-	outcome     rule.Outcome
+}
+
+// settler decides planned events in a store.
+type settler struct {
+	store     rulesStore
+	groups    []stint.Group
+	decisions []stint.Decision
+	outcome   rule.Outcome // of the last event
 }
 
 // timedFields are the fields of an event together with its time.
@@ -72,12 +78,7 @@ func (d *rulesDecider) plan(p *pending, e *plannedEvent) (err error) {
 func (d *rulesDecider) settle(ctx context.Context, e *plannedEvent, out *result) error {
 	defer e.plan.Release()
 	d.event = &e.event
-	d.store.begin(e.cost, e.at)
-	errs, err := d.take(ctx, e.plan)
-	if err != nil {
-		return err
-	}
-	if err = e.plan.Settle(d.decisions, errs, &d.outcome); err != nil {
+	if err := d.settler.settle(ctx, e); err != nil {
 		return err
 	}
 	d.attribution.count(&d.outcome)
@@ -90,15 +91,20 @@ func (d *rulesDecider) settle(ctx context.Context, e *plannedEvent, out *result)
 	return nil
 }
 
-// take decides the claims of a plan. errs are those of the parts of their group.
-func (d *rulesDecider) take(ctx context.Context, plan rule.Plan) (errs []error, whole error) {
-	d.groups, d.decisions = plan.AppendGroups(d.groups[:0]), d.decisions[:0]
-	if len(d.groups) == 0 {
-		return nil, nil
+// settle decides a planned event.
+func (s *settler) settle(ctx context.Context, e *plannedEvent) error {
+	s.store.begin(e.cost, e.at)
+	s.groups, s.decisions = e.plan.AppendGroups(s.groups[:0]), s.decisions[:0]
+	var errs []error // of the parts of the group
+	if len(s.groups) > 0 {
+		claims, parts := stint.Sizes(s.groups)
+		s.decisions = slices.Grow(s.decisions, claims)[:claims]
+		var whole error
+		if errs, whole = storekit.PartErrors(s.store.TakeGroups(ctx, s.groups, s.decisions), parts); whole != nil {
+			return whole
+		}
 	}
-	claims, parts := stint.Sizes(d.groups)
-	d.decisions = slices.Grow(d.decisions, claims)[:claims]
-	return storekit.PartErrors(d.store.TakeGroups(ctx, d.groups, d.decisions), parts)
+	return e.plan.Settle(s.decisions, errs, &s.outcome)
 }
 
 func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
@@ -106,7 +112,7 @@ func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
 // report sets the result from the outcome. An event on a list, or that no
 // enforced rule counted, has no binding claim.
 func (d *rulesDecider) report(out *result) {
-	*out = result{decision: d.outcome.Decision, caller: d.caller(), counted: d.attribution.counted, denied: d.attribution.denied}
+	*out = result{decision: d.outcome.Decision, caller: callerOf(d.event, d.outcome.Hits), counted: d.attribution.counted, denied: d.attribution.denied}
 	for i := range d.outcome.Hits {
 		if key := d.outcome.Hits[i].Key; key != "" {
 			d.tally.see(key)
@@ -130,15 +136,15 @@ func (d *rulesDecider) binding() *rule.Hit {
 	return &d.outcome.Hits[d.outcome.Binding]
 }
 
-// caller returns the caller of the event. Of an event without the attributes of a caller, it is
+// callerOf returns the caller of an event. Of an event without the attributes of a caller, it is
 // the first key that counted the event.
-func (d *rulesDecider) caller() identityText {
-	who := d.event.identity()
-	if who.text != "" || len(d.outcome.Hits) == 0 {
+func callerOf(event *timedFields, hits []rule.Hit) identityText {
+	who := event.identity()
+	if who.text != "" || len(hits) == 0 {
 		return who
 	}
-	who = identityText{text: rule.KeyText(d.outcome.Hits[0].Key), kind: kindOfKey}
-	for _, f := range d.event.fields {
+	who = identityText{text: rule.KeyText(hits[0].Key), kind: kindOfKey}
+	for _, f := range event.fields {
 		who.secret = who.secret || f.value != "" && SecretAttribute(f.name) && strings.Contains(who.text, f.value)
 	}
 	return who

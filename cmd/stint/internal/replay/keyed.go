@@ -40,24 +40,36 @@ type Reading struct {
 // key is valid after the call. Events of a decision log in minutes that lack lines
 // are left out. ReadKeys ends early when ctx is done or each returns an error.
 func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error, inputs ...Input) (Reading, error) {
-	if err := errors.Join(options.checkReading(), checkInputs(inputs)); err != nil {
+	options.Rules = nil
+	return readComplete(ctx, &options, func(_ *reader, keys *keySet, p *pending) (bool, error) {
+		keys.add(p.text)
+		return true, each(KeyedEvent{p.t, p.text, p.cost, p.at})
+	}, inputs)
+}
+
+// readComplete calls each with every event but those of a decision log in minutes that lack lines.
+// each adds to the keys, and reports whether the event counts.
+func readComplete(ctx context.Context, o *Options, each func(*reader, *keySet, *pending) (bool, error), inputs []Input) (Reading, error) {
+	if err := errors.Join(o.checkReading(), checkInputs(inputs)); err != nil {
 		return Reading{}, err
 	}
-	options.By = rule.AttributeName(options.By)
+	o.By = rule.AttributeName(o.By)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	log := newLogTally()
-	r := startReader(ctx, &options, log, inputs)
+	r := startReader(ctx, o, log, inputs)
 	keys, reading := newKeySet(), Reading{}
 	complete := completeMinutes{log: log}
 	complete.each = func(_ context.Context, p *pending) error {
+		if counts, err := each(r, keys, p); !counts || err != nil {
+			return err
+		}
 		if reading.Events == 0 {
 			reading.FirstUS, reading.LastUS = p.t, p.t
 		}
 		reading.Events++
 		reading.FirstUS, reading.LastUS = min(reading.FirstUS, p.t), max(reading.LastUS, p.t)
-		keys.add(p.text)
-		return each(KeyedEvent{p.t, p.text, p.cost, p.at})
+		return nil
 	}
 	err := r.each(ctx, complete.add)
 	if err == nil {

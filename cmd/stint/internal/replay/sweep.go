@@ -27,6 +27,7 @@ type Swept struct {
 type SweepReport struct {
 	Reading
 
+	Rule   string       `json:"rule,omitempty"` // the rule whose limit differs; empty for a sweep of one limit
 	Values []SweptValue `json:"values"`
 }
 
@@ -37,6 +38,8 @@ type SweptValue struct {
 	ShareDenied   float64 `json:"share_denied"`   // share of events, 0 to 1
 	CallersDenied int64   `json:"callers_denied"` // keys that were denied at least once
 	ShareCallers  float64 `json:"share_callers"`  // share of keys, 0 to 1
+	// DeniedByRule counts the events that the rule denied, also beside others.
+	DeniedByRule int64 `json:"denied_by_rule,omitempty"`
 }
 
 // judge decides every event by one limit of a sweep.
@@ -110,9 +113,17 @@ func (j *judge) result(of *Reading) SweptValue {
 func (s *SweepReport) WriteText(out io.Writer, name string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	err := s.Reading.WriteText(w)
-	fmt.Fprintf(w, "\n%s\tdenied\tshare\tcallers denied\tshare\n", name)
+	fmt.Fprintf(w, "\n%s\tdenied\tshare\tcallers denied\tshare", name)
+	if s.Rule != "" {
+		fmt.Fprintf(w, "\tby %s", Plain(s.Rule, 28))
+	}
+	fmt.Fprintln(w)
 	for _, v := range s.Values {
-		fmt.Fprintf(w, "%d\t%d\t%.2f %%\t%d\t%.2f %%\n", v.Value, v.Denied, 100*v.ShareDenied, v.CallersDenied, 100*v.ShareCallers)
+		fmt.Fprintf(w, "%d\t%d\t%.2f %%\t%d\t%.2f %%", v.Value, v.Denied, 100*v.ShareDenied, v.CallersDenied, 100*v.ShareCallers)
+		if s.Rule != "" {
+			fmt.Fprintf(w, "\t%d", v.DeniedByRule)
+		}
+		fmt.Fprintln(w)
 	}
 	return errors.Join(err, w.Flush())
 }
