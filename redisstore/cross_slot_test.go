@@ -161,24 +161,6 @@ func atomicAtRest(t *testing.T, s *Store, keys []string) {
 	}
 }
 
-// In an admitted group, refunds and denied alternatives charge nothing, whatever their
-// cost.
-func TestOnlyChargesAreRefunded(t *testing.T) {
-	slow, fast := named(t, "slow", stint.TokenBucket, 3), named(t, "fast", stint.FixedWindow, 1_000_000_000)
-	s := &crossSlot{
-		units: []stint.Group{{Claims: []stint.Claim{
-			{Key: "back", Limit: slow, Cost: -1}, {Key: "peek", Limit: slow},
-			{Key: "or", Limit: slow, Cost: stint.MaxCost, AnyOf: 1}, {Key: "either", Limit: fast, Cost: stint.MaxCost, AnyOf: 1},
-		}}},
-		out:  []stint.Decision{{Allowed: true}, {Allowed: true}, {}, {Allowed: true, At: 7}},
-		from: []int{3, 2, 1, 0},
-	}
-	groups, from := s.charged()
-	if len(groups) != 1 || len(from) != 1 || from[0] != 0 || groups[0].Claims[0].Cost != -stint.MaxCost || groups[0].Claims[0].At != 7 {
-		t.Errorf("%+v, %v", groups, from)
-	}
-}
-
 func unknownKeepsItsCharge(t *testing.T, s *Store, servers *redistest.ClusterServers, keys []string) {
 	limit := named(t, "unknown", stint.FixedWindow, 10)
 	frozen := servers.Masters()[2]

@@ -130,14 +130,14 @@ func (s *crossSlot) oncesOfUnits(dry bool) (onces []*onceCall) {
 	if s.once == nil {
 		return nil
 	}
-	for i := range s.units {
+	for i := range s.Units {
 		mode := onceTake
 		switch {
 		case s.once.mode == onceFind:
 			mode = onceFind
 		case dry:
 			mode = onceDry
-		case s.scattered[i]:
+		case s.Scattered(i):
 			mode = onceAny
 		}
 		onces = append(onces, s.once.of(i, mode))
@@ -151,12 +151,9 @@ func (s *crossSlot) oncesOfUnits(dry bool) (onces []*onceCall) {
 // After an error of one unit, the units that an earlier call has charged stay: that call may
 // have admitted the whole group, and its caller may rely on it.
 func (s *crossSlot) undos() (groups []stint.Group, from []int, onces []*onceCall) {
-	first := 0
-	for i, unit := range s.units {
-		out := s.out[first : first+len(unit.Claims)]
-		places := s.from[first : first+len(unit.Claims)]
-		first += len(unit.Claims)
-		if s.errs != nil && (s.errs[i] != nil || allRepeats(out)) {
+	for i, unit := range s.Units {
+		out, places := s.OutOf(i), s.PlacesOf(i)
+		if s.Errs != nil && (s.Errs[i] != nil || allRepeats(out)) {
 			continue // its outcome is unknown, or an earlier call of the group has charged it
 		}
 		_, binding := stint.Combine(unit.Claims, out)

@@ -225,7 +225,7 @@ func repeatCompletes(t *testing.T, s *Store, keys []string) {
 	g := once(groupOf(limit, keys...), "crashed")
 	units := s.newCrossSlot(g.Claims, make([]stint.Decision, len(g.Claims)))
 	units.once = newOnce(&g)
-	p := s.plan(t.Context(), units.units[:1], units.out[:1])
+	p := s.plan(t.Context(), units.Units[:1], units.Out[:1])
 	p.onces = units.oncesOfUnits(false)[:1]
 	p.run()
 	if err := p.end(); err != nil {
