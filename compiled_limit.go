@@ -248,7 +248,7 @@ func (n *compiledLimit) nameScope() error {
 	if s.Name == "" {
 		s.Name = s.defaultName()
 	}
-	for _, part := range []struct{ field, name string }{{"namespace", s.Namespace}, {"rule", s.Rule}, {"name", s.Name}} {
+	for _, part := range []struct{ field, name string }{{"namespace", s.Namespace}, {"rule", s.Rule}, {"name", s.Name}, {"store", s.Store}} {
 		if err := validateName(part.field, part.name); err != nil {
 			return err
 		}

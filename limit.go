@@ -46,6 +46,10 @@ func (l Limit) Rule() string { return l.spec().Rule }
 // Name returns the name of the limit, unique in its rule.
 func (l Limit) Name() string { return l.spec().Name }
 
+// Store returns the name of the store that keeps the states of the limit, where there
+// are several; empty is the default one. See [Spec.Store].
+func (l Limit) Store() string { return l.spec().Store }
+
 // FromCaller reports whether a caller of a server brought the limit. See
 // [Spec.FromCaller].
 func (l Limit) FromCaller() bool { return l.spec().FromCaller }

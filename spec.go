@@ -33,6 +33,13 @@ type Spec struct {
 	// Namespace and Rule may be empty.
 	Namespace, Rule, Name string
 
+	// Store names the store that keeps the states of the limit, where a program or a
+	// server has several. Empty is the default one. It is at most 64 characters of
+	// [A-Za-z0-9_.:-], and no part of the scope: a limit that moves to another store
+	// starts fresh, because that store has no states of it. A store that does not
+	// wrap several others ignores it.
+	Store string
+
 	// Algorithm defaults to TokenBucket.
 	Algorithm Algorithm
 
