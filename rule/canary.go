@@ -120,6 +120,7 @@ func (r *Rule) withLimitsOf(old *Rule, set, oldSet *Set) *Rule {
 		return own
 	}
 	own := *r
+	own.Store = old.Store // it is that of the limits
 	own.perTier, own.byTier, own.sources = old.perTier, tiers(old.byTier), nil
 	own.overrides, own.overriddenBy = overrides(old.overrides), old.overriddenBy
 	own.temporaries, own.temporarily = overrides(old.temporaries), old.temporarily

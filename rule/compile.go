@@ -19,7 +19,8 @@ type compiler struct {
 	// the rule has too few limits is then skipped, because it follows from the
 	// first.
 	flawed bool
-	limits int // number of limits compiled so far
+	store  string // of the current rule
+	limits int    // number of limits compiled so far
 	// regexSizes is the total size of all expressions so far.
 	regexSizes int
 }

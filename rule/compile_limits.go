@@ -153,7 +153,7 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 		c.compileMistake(p, m, err)
 		return stint.Limit{}, false
 	}
-	m.spec.Rule, m.spec.Name = rule, p.name.text
+	m.spec.Rule, m.spec.Name, m.spec.Store = rule, p.name.text, c.store
 	l, err := m.spec.Compile()
 	if err != nil {
 		c.compileMistakes(p, m, err)

@@ -15,9 +15,11 @@ func (c *compiler) compileRule(d *rawRule) *Rule {
 		Policy: stint.Policy{
 			Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure), Replicas: uint8(c.whole("replicas", d.replicas, 0, 0, maxReplicas)),
 		},
+		Store:   c.storeOf(d),
 		any:     d.any,
 		denyAll: d.denyAll,
 	}
+	c.store = r.Store
 	r.identity = identity{c.identityBy(d.by), d.missing}
 	r.match = c.compileMatch(&d.match)
 	r.match.tier = c.tierOf(d)

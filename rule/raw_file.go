@@ -79,6 +79,7 @@ type rawRule struct {
 	onFailure         int
 	local             *rawLocal
 	replicas          located
+	store             located
 	retryJitter, cost located
 	dialect           int
 	penalty           *rawPenalty

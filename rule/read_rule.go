@@ -39,6 +39,7 @@ var ruleFields = withLists(withNumbers(fields[rawRule]{
 		d.consistency, d.consistencyAt = r.choice(n, "consistency", "strict", "leased", "partitioned"), r.at(n)
 	},
 	"on_store_failure": readFailure,
+	"store":            func(r *reader, n *yaml.Node, d *rawRule) { d.store, _ = r.text(n, "store") },
 	"replicas":         func(r *reader, n *yaml.Node, d *rawRule) { d.replicas, _ = r.text(n, "replicas") },
 	"retry_jitter":     func(r *reader, n *yaml.Node, d *rawRule) { d.retryJitter, _ = r.text(n, "retry_jitter") },
 	"penalty":          readPenalty,

@@ -42,6 +42,9 @@ type Rule struct {
 	RetryJitter float64
 	// Policy is set on every claim of the rule.
 	Policy stint.Policy
+	// Store names the store that counts the rule, where there are several; empty is the
+	// default one. Its limits have the same [stint.Spec.Store].
+	Store string
 	// Local is the limit that replaces the rule's own limits while the store fails,
 	// and LocalBy is the identity that it counts by. Local is invalid when the rule
 	// configures none. LocalBy is empty when Local counts by the rule's own

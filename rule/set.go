@@ -17,6 +17,8 @@ type Set struct {
 
 	pathEncoding PathEncoding
 
+	stores []namedStore
+
 	sources   []string   // of the API key; nil: the server's
 	sourcesAt []position // where each is named
 
@@ -128,7 +130,7 @@ func (s *Set) copy() *Set {
 	return &Set{
 		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
 		pathEncoding: s.pathEncoding, files: s.files, mentions: s.mentions, slots: s.slots, index: s.index,
-		sources: s.sources, sourcesAt: s.sourcesAt,
+		sources: s.sources, sourcesAt: s.sourcesAt, stores: s.stores,
 	}
 }
 
