@@ -163,17 +163,17 @@ type FreshLimit struct {
 
 // Fresh returns the limits of after that start with empty state although their
 // rule exists in before. A limit with another name, algorithm, window, bucket
-// count, period or anchor is a new limit. A limit of which only the numbers
-// change keeps its state.
+// count, period or anchor is a new limit, and so is one that another store counts.
+// A limit of which only the numbers change keeps its state.
 func Fresh(before, after *rule.Set) (fresh []FreshLimit) {
-	type state struct{ rule, name, shape string }
+	type state struct{ rule, name, shape, store string }
 	had := map[state]bool{}
 	for r, l := range everyLimit(before) {
-		had[state{r.ID, l.Name(), l.Shape()}] = true
+		had[state{r.ID, l.Name(), l.Shape(), l.Store()}] = true
 	}
 	for r, l := range everyLimit(after) {
 		listed := func(f FreshLimit) bool { return f.Rule == r.ID && f.Limit == l.Name() }
-		if before.Rule(r.ID) != nil && !had[state{r.ID, l.Name(), l.Shape()}] && !slices.ContainsFunc(fresh, listed) {
+		if before.Rule(r.ID) != nil && !had[state{r.ID, l.Name(), l.Shape(), l.Store()}] && !slices.ContainsFunc(fresh, listed) {
 			fresh = append(fresh, FreshLimit{r.ID, l.Name(), LimitInWords(l, after.By(r))})
 		}
 	}
