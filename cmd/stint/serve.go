@@ -91,7 +91,7 @@ func serve(ctx context.Context, flags *serveFlags, stdout, logs io.Writer) error
 	if err := flags.decisionLog.open(&config, stdout, export.Logs(), log); err != nil {
 		return err
 	}
-	closeStore, err := flags.openStore(&config, log)
+	closeStore, err := flags.openStores(&config, log)
 	if err != nil {
 		return err
 	}

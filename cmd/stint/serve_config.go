@@ -31,7 +31,7 @@ func (f *serveFlags) config() (server.Config, error) {
 		RefuseFor: f.refuseFor, ConnectionsPerAddress: f.perAddress,
 	}
 	f.envoy.apply(&c)
-	for _, err := range []error{f.checkAddresses(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt(), f.checkAddressBounds()} {
+	for _, err := range []error{f.checkAddresses(), f.checkStores(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt(), f.checkAddressBounds()} {
 		if err != nil {
 			return c, err
 		}

@@ -20,7 +20,8 @@ import (
 // serveFlags are the flags of stint serve.
 type serveFlags struct {
 	configFile                       string
-	rules, store, storePasswordFile  string
+	rules, store, storePasswordFile  string      // the latter two of the default store
+	stores, storePasswords           namedValues // of store and storePasswordFile, and of named stores
 	rulesPasswordFile, stateDir      string
 	keyPrefix, storeClock, clock     string
 	storeDeadline, storeSlow         time.Duration
@@ -134,8 +135,11 @@ func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
 }
 
 func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
-	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock, postgres://user@host/database, memcached://host1,host2 or stint://host:8081")
-	flags.StringVar(&f.storePasswordFile, "store-password-file", "", "`FILE` with the password of the store, or the token of stint://")
+	f.store = memoryStore
+	f.stores = namedValues{begins: beginsStore, unnamed: &f.store}
+	f.storePasswords = namedValues{begins: beginsPassword, unnamed: &f.storePasswordFile}
+	flags.Var(&f.stores, "store", "`[NAME=]URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock, postgres://user@host/database, memcached://host1,host2 or stint://host:8081; repeat it with a NAME for stores that rules name")
+	flags.Var(&f.storePasswords, "store-password-file", "`[NAME=]FILE` with the password of the store, or the token of stint://; repeat it for named stores")
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "longest wait of a check for a shared store; then the rule's on_store_failure decides")
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred, and at least 3 in 3 s, takes this long; 0 disables")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "clock that a shared store counts by: store or node")
@@ -234,7 +238,7 @@ func (f *serveFlags) warn(log *slog.Logger) {
 // password.
 func (f *serveFlags) passwordsOnCommandLine(from origins) (flags []string) {
 	for _, given := range []struct{ flag, urls string }{
-		{"store", f.store}, {"rules", f.rules}, {"upstream", strings.Join(f.upstreams, " ")},
+		{"store", f.stores.String()}, {"rules", f.rules}, {"upstream", strings.Join(f.upstreams, " ")},
 	} {
 		if origin, ok := from[given.flag]; ok && origin == "" && passwordInURL.MatchString(given.urls) {
 			flags = append(flags, given.flag)

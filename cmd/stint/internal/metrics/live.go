@@ -13,7 +13,7 @@ import (
 // ReadLive adds to an empty reading what was counted since the start: the requests of all
 // surfaces, the rules of the given sets and the limits that callers bring, and durations. A
 // counter is read where it is, so counting costs nothing more.
-func (m *Metrics) ReadLive(to *live.Reading, calls *StoreCalls, sets ...*SetCounters) {
+func (m *Metrics) ReadLive(to *live.Reading, stores []StoreReader, sets ...*SetCounters) {
 	var read counterReader
 	for s := range Surfaces {
 		ended := &m.requests.ended[s]
@@ -39,10 +39,12 @@ func (m *Metrics) ReadLive(to *live.Reading, calls *StoreCalls, sets ...*SetCoun
 		}
 	}
 	to.Store.Reset(durations())
-	series := make(chan prometheus.Metric)
-	go func() { calls.duration.Collect(series); close(series) }()
-	for metric := range series {
-		read.histogram(metric, &to.Store)
+	for _, store := range stores {
+		series := make(chan prometheus.Metric)
+		go func() { store.Calls.duration.Collect(series); close(series) }()
+		for metric := range series {
+			read.histogram(metric, &to.Store)
+		}
 	}
 }
 

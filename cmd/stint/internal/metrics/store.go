@@ -1,11 +1,13 @@
 package metrics
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
 )
 
 // SharedStats is the state of a store that nodes share.
@@ -71,18 +73,53 @@ type LeaseStats struct {
 	Granted, Returned, Stranded uint64
 }
 
-// ReadStore shows the calls to the store, the state of a shared store and the counts of a
-// memory store, which holds maxKeys keys at most. Either function may be nil. Without a shared store, the store counts as
-// up while its calls succeed.
-func (m *Metrics) ReadStore(calls *StoreCalls, shared func() SharedStats, memory func() stint.MemoryStats, maxKeys int) {
-	callers := shared == nil // a shared store reports the limits of callers itself
+// StoreReader describes one store of a server.
+type StoreReader struct {
+	Name    string                   // empty: the default store
+	Calls   *StoreCalls              // the calls to the store
+	Shared  func() SharedStats       // its state; nil if it is local to the process
+	Stats   func() stint.MemoryStats // its counts; nil if it is not the memory store
+	MaxKeys int                      // most keys of rules that the memory store holds
+}
+
+// Label returns the name of the store as rules may write it.
+func (s *StoreReader) Label() string { return cmp.Or(s.Name, rule.DefaultStore) }
+
+// Up reports whether the store answers. A store that is not shared counts as up while its
+// calls succeed.
+func (s *StoreReader) Up() bool {
+	if s.Shared == nil {
+		return s.Calls.Up()
+	}
+	return s.Shared().Up
+}
+
+// ReadStores shows the calls to the stores, their state and their counts. If rules can name
+// further stores beside the default one, all these families have a label store, and kept
+// returns how many charges of requests that use several stores were not undone.
+func (m *Metrics) ReadStores(first StoreReader, named []StoreReader, kept func() uint64) {
+	if len(named) == 0 {
+		first.register(m.registry)
+		return
+	}
+	for _, s := range append([]StoreReader{first}, named...) {
+		s.register(prometheus.WrapRegistererWith(prometheus.Labels{"store": s.Label()}, m.registry))
+	}
+	if kept != nil {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_store_kept_charges_total",
+			Help: "Charges of denied requests over several stores that could not be undone."}, func() float64 { return float64(kept()) }))
+	}
+}
+
+func (s *StoreReader) register(to prometheus.Registerer) {
+	shared, callers := s.Shared, s.Shared == nil // a shared store reports the limits of callers itself
 	if shared == nil {
-		shared = func() SharedStats { return SharedStats{Up: calls.Up()} }
+		shared = func() SharedStats { return SharedStats{Up: s.Calls.Up()} }
 	}
-	if memory != nil {
-		m.registry.MustRegister(collector(func(s *scrape) { s.memory(memory(), maxKeys, callers) }))
+	if s.Stats != nil {
+		to.MustRegister(collector(func(to *scrape) { to.memory(s.Stats(), s.MaxKeys, callers) }))
 	}
-	m.registry.MustRegister(calls.duration, calls.errors, collector(func(s *scrape) { s.shared(shared()) }))
+	to.MustRegister(s.Calls.duration, s.Calls.errors, collector(func(to *scrape) { to.shared(shared()) }))
 }
 
 // collector reads a store once per scrape. The servers of a store come and go, so their

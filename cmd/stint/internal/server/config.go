@@ -43,6 +43,12 @@ type Config struct {
 	// StoreCalls receives the measurements of store calls from a Store that also answers
 	// without calling the backend. Nil measures every call to Store.
 	StoreCalls *metrics.StoreCalls
+	// Stores describes the stores that rules name, if Store has several. The fields above
+	// then describe its default store.
+	Stores []metrics.StoreReader
+	// KeptCharges returns how many charges of denied requests a Store of several stores
+	// could not undo. Nil: there is one store.
+	KeptCharges func() uint64
 
 	// Rules is the path of a rule file, or of a folder of them, which is watched for
 	// changes. Empty serves [rule.Builtin].

@@ -22,17 +22,14 @@ func (s *Server) healthRoutes() map[string]httpapi.Route {
 func (s *Server) alive(w http.ResponseWriter, _ *http.Request) { writeHealth(w, http.StatusOK, "ok") }
 
 // ready answers 503 before all listeners are open, and while draining. With ?verbose it
-// adds the state of the rules and of the store.
+// adds the state of the rules and of each store.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	status, text := http.StatusOK, "ok"
 	if !s.isReady.Load() {
 		status, text = http.StatusServiceUnavailable, "not ready"
 	}
 	if r.URL.Query().Has("verbose") {
-		text += "\n" + s.rules.health()
-		if shared := s.config.Shared; shared != nil {
-			text += "\nstore: " + upOrDown(shared().Up)
-		}
+		text += "\n" + s.rules.health() + s.storesHealth()
 	}
 	writeHealth(w, status, text)
 }

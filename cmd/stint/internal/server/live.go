@@ -18,10 +18,13 @@ func (s *Server) readLive(to *live.Reading) {
 			sets = append(sets, v.canary.version.counters)
 		}
 	}
-	s.metrics.ReadLive(to, s.calls, sets...)
-	if shared := s.config.Shared; shared != nil {
-		for _, b := range shared().Breakers {
-			to.Shards = append(to.Shards, live.Shard{Name: b.Shard, Open: b.Open, Degraded: live.Policies(b.Degraded)})
+	stores := s.allStores()
+	s.metrics.ReadLive(to, stores, sets...)
+	for i := range stores {
+		if shared := stores[i].Shared; shared != nil {
+			for _, b := range shared().Breakers {
+				to.Shards = append(to.Shards, live.Shard{Name: s.shardName(&stores[i], b.Shard), Open: b.Open, Degraded: live.Policies(b.Degraded)})
+			}
 		}
 	}
 }

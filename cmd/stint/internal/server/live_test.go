@@ -124,7 +124,7 @@ func BenchmarkReadLive(b *testing.B) {
 	}
 	m, calls := metrics.New(metrics.Options{}), metrics.NewStoreCalls(false)
 	counters := m.Rules(set)
-	r := live.New(func(to *live.Reading) { m.ReadLive(to, calls, counters) })
+	r := live.New(func(to *live.Reading) { m.ReadLive(to, []metrics.StoreReader{{Calls: calls}}, counters) })
 	now := time.Now()
 	r.Record(now)
 	b.ReportAllocs()

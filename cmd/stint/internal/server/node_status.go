@@ -2,10 +2,10 @@ package server
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
-	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 )
 
@@ -14,34 +14,43 @@ const announcedShards = 32
 
 // status returns the state of this node, which it announces to the nodes that share its rules.
 func (s *Server) status() *ruleset.NodeStatus {
-	state := &ruleset.NodeStatus{Started: s.started.UTC(), StoreUp: s.calls.Up()}
-	if kind, at := s.calls.LastFailure(); kind != "" {
+	state := &ruleset.NodeStatus{Started: s.started.UTC(), StoreUp: true}
+	if kind, at := s.lastStoreFailure(); kind != "" {
 		state.LastError = &ruleset.NodeError{Kind: kind, Time: at.UTC()}
 	}
-	if s.config.Stats != nil {
-		stats := s.config.Stats()
-		state.Memory = &ruleset.NodeMemory{Keys: stats.Keys, MaxKeys: s.config.MaxKeys, Evictions: stats.Evictions}
-	}
-	if s.config.Shared == nil {
-		return state
-	}
-	shared := s.config.Shared()
-	state.StoreUp = shared.Up
-	if l := shared.Lease; l != nil {
-		state.Leases = &ruleset.NodeLeases{Keys: l.Keys, Tokens: l.Held}
+	var clocks []ruleset.NodeClock
+	var breakers []ruleset.NodeBreaker
+	for _, store := range s.allStores() {
+		if store.Stats != nil {
+			stats := store.Stats()
+			state.Memory = &ruleset.NodeMemory{Keys: stats.Keys, MaxKeys: store.MaxKeys, Evictions: stats.Evictions}
+		}
+		if store.Shared == nil {
+			state.StoreUp = state.StoreUp && store.Calls.Up()
+			continue
+		}
+		shared := store.Shared()
+		state.StoreUp = state.StoreUp && shared.Up
+		if l := shared.Lease; l != nil {
+			if state.Leases == nil {
+				state.Leases = &ruleset.NodeLeases{}
+			}
+			state.Leases.Keys += l.Keys
+			state.Leases.Tokens += l.Held
+		}
+		for _, c := range shared.Clocks {
+			clocks = append(clocks, ruleset.NodeClock{Shard: s.shardName(&store, c.Shard), SkewMS: float64(c.Skew) / float64(time.Millisecond), Measured: c.Measured.UTC()})
+		}
+		for _, b := range shared.Breakers {
+			breakers = append(breakers, ruleset.NodeBreaker{Shard: s.shardName(&store, b.Shard), Open: b.Open, Opens: b.Opens, Refused: b.Refused})
+		}
 	}
 	// Breakers that are open and clocks that differ most come first, because the rest is left out.
-	clocks := first(shared.Clocks, func(a, b metrics.ClockStats) int { return cmp.Compare(b.Skew.Abs(), a.Skew.Abs()) })
-	for _, c := range clocks {
-		state.Clocks = append(state.Clocks, ruleset.NodeClock{Shard: c.Shard, SkewMS: float64(c.Skew) / float64(time.Millisecond), Measured: c.Measured.UTC()})
-	}
-	breakers := first(shared.Breakers, func(a, b metrics.BreakerStats) int {
+	state.Clocks = first(clocks, func(a, b ruleset.NodeClock) int { return cmp.Compare(math.Abs(b.SkewMS), math.Abs(a.SkewMS)) })
+	state.Breakers = first(breakers, func(a, b ruleset.NodeBreaker) int {
 		return cmp.Or(-compareBools(a.Open, b.Open), cmp.Compare(b.Opens, a.Opens))
 	})
-	for _, b := range breakers {
-		state.Breakers = append(state.Breakers, ruleset.NodeBreaker{Shard: b.Shard, Open: b.Open, Opens: b.Opens, Refused: b.Refused})
-	}
-	state.MoreShards = max(len(shared.Clocks)-len(clocks), len(shared.Breakers)-len(breakers))
+	state.MoreShards = max(len(clocks)-len(state.Clocks), len(breakers)-len(state.Breakers))
 	return state
 }
 

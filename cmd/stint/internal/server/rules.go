@@ -52,7 +52,8 @@ type rules struct {
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
-	checks       bool // there are callers who send attributes
+	checks       bool                  // there are callers who send attributes
+	stores       []metrics.StoreReader // those that rules can name
 
 	canaries canaryCounts // of the newest canary
 
@@ -126,6 +127,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
 	r := &rules{penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
+	r.stores = config.Stores
 	r.store = countKeys(punishing, keys, &r.shadows)
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
@@ -174,7 +176,8 @@ func absolute(path string) string {
 
 // check returns an error for a set whose limits this server cannot apply to any request.
 func (r *rules) check(set *rule.Set) error {
-	if problems := append(emergency.CheckSet(set), identity.CheckRules(set, r.tokens(), r.checks)...); problems != nil {
+	problems := append(emergency.CheckSet(set), identity.CheckRules(set, r.tokens(), r.checks)...)
+	if problems = append(problems, set.CheckStores(r.checkStore)...); problems != nil {
 		return problems
 	}
 	return nil

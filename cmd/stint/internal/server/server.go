@@ -123,9 +123,9 @@ func (s *Server) measured() stint.Store {
 		store = stint.ObserveStore(store, "memory", calls)
 	}
 	s.calls = calls
-	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats, s.config.MaxKeys)
+	s.metrics.ReadStores(s.defaultStore(), s.config.Stores, s.config.KeptCharges)
 	s.metrics.ReadReady(s.isReady.Load)
-	s.failOpen = newFailOpenLog(s.log, calls.LastError)
+	s.failOpen = newFailOpenLog(s.log, s.lastStoreError)
 	s.metrics.OnFailOpen(s.failOpen.admitted)
 	return store
 }
@@ -270,11 +270,17 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	if s.addresses != nil {
 		group.Go(func() error { watchRefusals(beside, s.addresses.Stats, s.log); return nil })
 	}
-	if s.config.Stats != nil {
-		group.Go(func() error { watchEvictions(beside, s.config.Stats, s.log); return nil })
-	}
-	if s.config.Shared != nil {
-		group.Go(func() error { watchBudget(beside, s.config.Shared, s.log); return nil })
+	for _, store := range s.allStores() {
+		log := s.log
+		if len(s.config.Stores) > 0 {
+			log = log.With("store", store.Label())
+		}
+		if store.Stats != nil {
+			group.Go(func() error { watchEvictions(beside, store.Stats, log); return nil })
+		}
+		if store.Shared != nil {
+			group.Go(func() error { watchBudget(beside, store.Shared, log); return nil })
+		}
 	}
 }
 
