@@ -3,6 +3,8 @@ package rule
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 )
 
 // DefaultStore is the name of the default store in rule files. A rule that names no store
@@ -35,15 +37,19 @@ func (c *compiler) storeOf(d *rawRule) string {
 	return name
 }
 
-// CheckStores calls check for the name of each store that a rule names, and returns the
-// errors as problems at the places of the files where the store is named. Use it to refuse
+// CheckStores returns a problem for each rule that names a store other than the default one and
+// those of the given names, at the place of the file where the store is named. Use it to refuse
 // rules that a program cannot apply, because it does not have the store. Rules in mode off
 // are checked too, so that they can be turned on.
-func (s *Set) CheckStores(check func(name string) error) (problems Problems) {
+func (s *Set) CheckStores(names ...string) (problems Problems) {
 	s = s.orZero()
 	for _, n := range s.stores {
-		if err := check(n.name); err != nil {
-			problems = append(problems, Problem{File: s.files[n.at.file], Line: int(n.at.line), Column: int(n.at.column), What: err.Error()})
+		if !slices.Contains(names, n.name) {
+			problems = append(problems, Problem{
+				File: s.files[n.at.file], Line: int(n.at.line), Column: int(n.at.column),
+				What: fmt.Sprintf("store: there is no store %q", n.name),
+				Mend: "name one of " + strings.Join(append([]string{DefaultStore}, names...), ", ") + ", or start the server with --store " + n.name + "=URL",
+			})
 		}
 	}
 	return problems

@@ -43,11 +43,14 @@ an array with one object for each FILE.
 With --identity or --jwt-keys, as stint serve has them, the command also checks
 what the rules read: a source of API keys that no request has is a mistake, and
 an attribute that no HTTP request has is a warning. Without keys, that is true of
-every claim of a token.`,
+every claim of a token.
+
+With --store-names, a rule that names another store is a mistake too.`,
 		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml\n  stint rules validate --identity jwt:sub,header:X-API-Key --jwt-keys keys.json rules.yaml",
 		Args:    arguments(1, noMaximum, "at least one file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
 			server.known = c.Flags().Changed("identity") || c.Flags().Changed("jwt-keys")
+			server.storesKnown = c.Flags().Changed("store-names")
 			if err := server.checkSources(); err != nil {
 				return err
 			}
@@ -60,15 +63,20 @@ every claim of a token.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringSliceVar(&server.sources, "identity", nil, "`SOURCE,...` of the api_key of a request, as stint serve has them")
 	c.Flags().StringVar(&server.keys, "jwt-keys", "", "`FILE|URL` of the keys that verify JSON Web Tokens, as stint serve has it; it is not read")
+	c.Flags().StringSliceVar(&server.stores, "store-names", nil, "`NAME,...` of the stores of stint serve that rules may name; empty for none but the default one")
 	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
 
-// serverIdentity says which attributes the requests of a server have.
+// serverIdentity says which attributes the requests of a server have, and which stores the
+// server has.
 type serverIdentity struct {
 	known   bool     // false: nothing is checked
 	sources []string // of the api_key; nil: the default
 	keys    string   // that verify tokens; "": none
+
+	storesKnown bool     // false: names of stores are not checked
+	stores      []string // that rules can name beside the default one
 }
 
 // checkSources rejects sources that no request of this server has.
@@ -83,8 +91,16 @@ func (s *serverIdentity) checkSources() error {
 
 // load reads a rule set, and returns its warnings. The error lists its mistakes.
 func (s *serverIdentity) load(path string, in io.Reader) (set *rule.Set, warnings rule.Problems, err error) {
-	if set, err = loadRules(path, in); err != nil || !s.known {
-		return set, set.Warnings(), err
+	if set, err = loadRules(path, in); err != nil {
+		return nil, nil, err
+	}
+	if s.storesKnown {
+		if mistakes := set.CheckStores(s.stores...); mistakes != nil {
+			return nil, nil, mistakes
+		}
+	}
+	if !s.known {
+		return set, set.Warnings(), nil
 	}
 	if mistakes := identity.CheckRules(set, s.keys != "", true); mistakes != nil {
 		return nil, nil, mistakes

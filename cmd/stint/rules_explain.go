@@ -122,6 +122,9 @@ func (l *printer) rule(x *rule.Explained, set *rule.Set) {
 	for _, limit := range x.Limits {
 		l.printf("  limit: %s, from %s\n", sanitize(limit.String()), sanitize(sourceText(x)))
 	}
+	if x.Rule.Store != "" {
+		l.printf("  store: %s\n", x.Rule.Store)
+	}
 	if x.Uncounted == "" && x.Cost != 1 {
 		l.printf("  cost: %d\n", x.Cost)
 	}

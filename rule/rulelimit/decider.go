@@ -35,9 +35,13 @@ type Options struct {
 	Cost func(*http.Request) int64
 	// PathEncoding says how the program reads encoded separators in paths.
 	PathEncoding rule.PathEncoding
+	// Stores are the names of stores that rules may name beside the default one. Set it if
+	// the store is one that sends each claim to the store that its limit names
+	// ([stint.Limit.Store]); any other counts all rules itself.
+	Stores []string
 	// AllowUnsupported accepts rules that the decider applies only in part, with a
-	// warning in the log for each: rules that read attributes which no request has, and
-	// penalties. Set it for rule files that other programs share.
+	// warning in the log for each: rules that read attributes which no request has, rules
+	// that name unknown stores, and penalties. Set it for rule files that other programs share.
 	AllowUnsupported bool
 	// Observe, if not nil, is called with the outcome of every decision, shadow rules
 	// included, before the request goes on. It is called concurrently and must not keep

@@ -19,7 +19,7 @@ func (o *Options) check(set *rule.Set) error {
 		return errors.New("rulelimit: the rule set is nil (check the error of rule.Load)")
 	}
 	var problems []error
-	for _, p := range slices.Concat(set.CheckIdentity(o.checkSource), set.CheckAttributes(o.checkAttribute)) {
+	for _, p := range slices.Concat(set.CheckIdentity(o.checkSource), set.CheckAttributes(o.checkAttribute), set.CheckStores(o.Stores...)) {
 		problems = append(problems, p)
 	}
 	for _, r := range set.Rules() {

@@ -52,8 +52,8 @@ type rules struct {
 
 	pathEncoding rule.PathEncoding
 	identity     httplimit.Identity
-	checks       bool                  // there are callers who send attributes
-	stores       []metrics.StoreReader // those that rules can name
+	checks       bool     // there are callers who send attributes
+	stores       []string // that rules can name beside the default one
 
 	canaries canaryCounts // of the newest canary
 
@@ -127,7 +127,9 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
 	r := &rules{penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
-	r.stores = config.Stores
+	for i := range config.Stores {
+		r.stores = append(r.stores, config.Stores[i].Name)
+	}
 	r.store = countKeys(punishing, keys, &r.shadows)
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
@@ -177,7 +179,7 @@ func absolute(path string) string {
 // check returns an error for a set whose limits this server cannot apply to any request.
 func (r *rules) check(set *rule.Set) error {
 	problems := append(emergency.CheckSet(set), identity.CheckRules(set, r.tokens(), r.checks)...)
-	if problems = append(problems, set.CheckStores(r.checkStore)...); problems != nil {
+	if problems = append(problems, set.CheckStores(r.stores...)...); problems != nil {
 		return problems
 	}
 	return nil
@@ -247,7 +249,7 @@ func (r *rules) newVersion(set *rule.Set, beside ...*rule.Set) (*version, error)
 	for _, s := range []metrics.Surface{metrics.Auth, metrics.Gateway} {
 		own := &v.surfaces[s]
 		own.decider, err = rulelimit.New(set, r.store, rulelimit.Options{
-			Identity: r.identity, PathEncoding: r.pathEncoding, AllowUnsupported: true,
+			Identity: r.identity, PathEncoding: r.pathEncoding, AllowUnsupported: true, Stores: r.stores,
 			Observe: func(q *httplimit.Request, cost int64, o *rule.Outcome) {
 				own.Count(q, cost, o, spanOf(q.Context(), q.Header))
 			},

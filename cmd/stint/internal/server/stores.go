@@ -1,12 +1,10 @@
 package server
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
-	"github.com/stintdev/stint/rule"
 )
 
 // defaultStore describes the default store.
@@ -60,19 +58,4 @@ func (s *Server) shardName(store *metrics.StoreReader, shard string) string {
 		return shard
 	}
 	return strings.TrimSuffix(store.Label()+" "+shard, " ")
-}
-
-// checkStore returns an error if this server has no store of that name.
-func (r *rules) checkStore(name string) error {
-	known := []string{rule.DefaultStore}
-	for _, one := range r.stores {
-		if one.Name == name {
-			return nil
-		}
-		known = append(known, one.Name)
-	}
-	if len(known) == 1 {
-		return fmt.Errorf("store: this server has no store %q, and none but the default one (give --store %[1]s=URL, or remove the field)", name)
-	}
-	return fmt.Errorf("store: this server has no store %q (it has %s; --store %[1]s=URL adds one)", name, strings.Join(known, ", "))
 }
