@@ -67,7 +67,7 @@ func exported(t *testing.T, text string, all map[string]family) {
 // exported here belongs into the flags below.
 func TestMetricsAreThoseInTheDocument(t *testing.T) {
 	actual := map[string]family{}
-	for _, text := range []string{scrapeShared(t), scrapeMemcached(t), scrapeMemory(t), scrapeCanary(t)} {
+	for _, text := range []string{scrapeShared(t), scrapeMemcached(t), scrapeMemory(t), scrapeCanary(t), scrapeStores(t)} {
 		exported(t, text, actual)
 	}
 	named := map[string]family{}
@@ -136,6 +136,19 @@ routes:
 func scrapeMemcached(t *testing.T) string {
 	t.Helper()
 	return startServer(t, nil, "--store", "memcached://"+memcachedtest.Start(t).Addr()).metrics()
+}
+
+// scrapeStores returns the metrics of a server with two stores, without the label that tells
+// them apart.
+func scrapeStores(t *testing.T) string {
+	t.Helper()
+	text := startServer(t, nil, "--store", "critical=redis://"+redistest.Server(t).Addr()).metrics()
+	for _, series := range []string{`stint_store_up{store="critical"}`, `stint_store_up{store="default"}`, `stint_keys{store="default"}`} {
+		if !strings.Contains(text, series) {
+			t.Error("there is no", series)
+		}
+	}
+	return regexp.MustCompile(`\{store="[a-z]+"\}|,store="[a-z]+"`).ReplaceAllString(text, "")
 }
 
 // scrapeMemory returns the metrics of a server with TLS, tokens and a store in memory.

@@ -23,7 +23,8 @@ func newServeCommand() *cobra.Command {
 		Short: "Run the server: check API, forward auth, gateway, metrics",
 		Long: `Run the server. No flag is required: by default the server counts in memory and
 serves built-in example rules on the default ports. With --store, any number of
-servers count together in Redis or Valkey.
+servers count together in a shared store. --store can be repeated with names, for
+rules that name the store that counts them.
 
 Every flag is also an environment variable (--max-keys is STINT_MAX_KEYS) and a
 key of the file that --config names (max-keys: 1000000). A flag overrides the

@@ -96,7 +96,7 @@ func (f *serveFlags) checkStores() error {
 		return usagef("store: %d stores are given (give at most %d)", len(stores.named)+1, maxStores)
 	}
 	var names []string
-	memories := 0
+	urls := []string{f.store}
 	for _, n := range stores.named {
 		if !rule.ValidStore(n.name) {
 			return usagef("store: %.40q is not the name of a store (use up to 32 lower-case letters, digits and dashes, such as critical)", n.name)
@@ -104,13 +104,10 @@ func (f *serveFlags) checkStores() error {
 		if slices.Contains(names, n.name) {
 			return usagef("store: %s is given twice (remove one)", n.name)
 		}
-		if n.value == memoryStore {
-			memories++
+		if slices.Contains(urls, n.value) {
+			return usagef("store: %s has the URL of another store (remove one of them, or give it another server or database)", n.name)
 		}
-		names = append(names, n.name)
-	}
-	if memories > 1 || memories == 1 && f.store == memoryStore {
-		return usagef("store: two stores are memory (the memory of a process is one store: name it once)")
+		names, urls = append(names, n.name), append(urls, n.value)
 	}
 	seen := map[string]bool{}
 	for _, p := range passwords.named {

@@ -84,7 +84,9 @@ func (c *Cut) PlacesOf(unit int) []int {
 // Returnable reports whether the charges of all these claims can be refunded.
 func Returnable(claims []stint.Claim) bool {
 	for i := range claims {
-		if c := &claims[i]; c.Cost < 0 || c.Limit.Algorithm() == stint.LeakyBucket {
+		c := &claims[i]
+		charges := c.Cost > 0 || c.Extra > 0
+		if c.Cost < 0 || charges && c.Limit.Algorithm() == stint.LeakyBucket {
 			return false
 		}
 	}

@@ -150,6 +150,10 @@ func (s *scrape) family(kind prometheus.ValueType, name, help, label string) fun
 	return func(of string, value float64) { s.to <- prometheus.MustNewConstMetric(desc, kind, value, of) }
 }
 
+// callersRefused describes a family that stores of each kind have: a scrape has one description
+// for all.
+const callersRefused = "Checks of limits that callers bring, refused because their budget or share was used up."
+
 func (s *scrape) memory(stats stint.MemoryStats, maxKeys int, callers bool) {
 	s.gauge("stint_keys", "Keys of rules that the store holds.", float64(stats.Keys))
 	s.gauge("stint_keys_max", "Most keys of rules that the store holds.", float64(maxKeys))
@@ -163,7 +167,7 @@ func (s *scrape) memory(stats stint.MemoryStats, maxKeys int, callers bool) {
 	s.gauge("stint_caller_keys", "Keys of limits that callers bring.", float64(c.Keys))
 	s.gauge("stint_caller_limits", "Limits that callers bring and that at least one key uses.", float64(c.Limits))
 	s.counter("stint_caller_evictions_total", "Keys of limits that callers bring, evicted before they expired because their share was full.", c.Evictions)
-	s.counter("stint_caller_refused_total", "New keys of limits that callers bring, refused because their share was full of exhausted keys.", c.Refused)
+	s.counter("stint_caller_refused_total", callersRefused, c.Refused)
 }
 
 func (s *scrape) requestIDs(b *BudgetStats) {
@@ -188,7 +192,7 @@ func (s *scrape) shared(stats SharedStats) {
 	}
 	if c := stats.Callers; c != nil {
 		s.gauge("stint_caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(c.Bytes))
-		s.counter("stint_caller_refused_total", "Checks of limits that callers bring, refused because their budget in the store is used up.", c.Refused)
+		s.counter("stint_caller_refused_total", callersRefused, c.Refused)
 	}
 	if ids := stats.RequestIDs; ids != nil {
 		s.requestIDs(ids)

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+func TestStoresAreGivenByName(t *testing.T) {
+	const cluster, quorum = "redis-cluster://a:1,b:2", "postgres://u@c,d/limits?options=-c%20a=b"
+	file := writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), "store:\n  - "+cluster+"\n  - critical="+quorum+"\nstore-password-file: [a.secret, critical=/b.secret]\n")
+	for how, flags := range map[string]serveFlags{
+		"repeated":    withSettings(t, nil, "--store", "critical="+quorum, "--store", cluster, "--store-password-file", "critical=/b.secret", "--store-password-file", "a.secret"),
+		"commas":      withSettings(t, nil, "--store", "default="+cluster+",critical="+quorum, "--store-password-file", "default=a.secret,critical=/b.secret"),
+		"environment": withSettings(t, map[string]string{"STINT_STORE": cluster + ",critical=" + quorum, "STINT_STORE_PASSWORD_FILE": "a.secret,critical=/b.secret"}),
+		"file":        withSettings(t, nil, "--config", file),
+	} {
+		if flags.store != cluster || !slices.Equal(flags.stores.named, []named{{"critical", quorum}}) ||
+			flags.storePasswordFile != "a.secret" || !slices.Equal(flags.storePasswords.named, []named{{"critical", "/b.secret"}}) {
+			t.Errorf("%s: %q and %v, %q and %v", how, flags.store, flags.stores.named, flags.storePasswordFile, flags.storePasswords.named)
+		}
+		if err := flags.checkStores(); err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	flags := withSettings(t, nil, "--store", "redis://h,critical=memory,other=stint://h")
+	if flags.store != "redis://h" || !slices.Equal(flags.stores.named, []named{{"critical", memoryStore}, {"other", "stint://h"}}) {
+		t.Errorf("%q, %v", flags.store, flags.stores.named)
+	}
+}
+
+func TestWrongStoresByName(t *testing.T) {
+	many := []string{"serve"}
+	for i := range maxStores {
+		many = append(many, "--store", fmt.Sprintf("s%d=redis://h:%d", i, i+1))
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"serve", "--store", "redis://a", "--store", "redis://b"}, "the default store is given twice"},
+		{[]string{"serve", "--store", "redis://a,redis://b"}, "the default store is given twice"},
+		{[]string{"serve", "--store", "Critical=redis://a"}, `"Critical" is not the name of a store`},
+		{[]string{"serve", "--store", "=redis://a"}, `"" is not the name of a store`},
+		{[]string{"serve", "--store", strings.Repeat("n", 33) + "=redis://a"}, "is not the name of a store"},
+		{[]string{"serve", "--store", "a\x1b[31m=redis://a"}, `"a\x1b[31m" is not the name of a store`},
+		{[]string{"serve", "--store", "a=redis://h", "--store", "a=redis://i"}, "store: a is given twice"},
+		{[]string{"serve", "--store", "a=memory"}, "a has the URL of another store"},
+		{[]string{"serve", "--store", "a=redis://h,b=redis://h"}, "b has the URL of another store"},
+		{[]string{"serve", "--store", "a=riak://user:secret@h"}, "store: a: riak:// is not a store of this version"},
+		{[]string{"serve", "--store", "a=redis://h:99999"}, "store: a: "},
+		{many, "17 stores are given"},
+		{[]string{"serve", "--store-password-file", "a=b"}, "there is no store \"a\" (no store has a name: give --store NAME=URL)"},
+		{[]string{"serve", "--store", "b=redis://h", "--store-password-file", "a=b"}, `there is no store "a" (name b, default)`},
+		{[]string{"serve", "--store-password-file", "a", "--store-password-file", "b"}, "is given twice"},
+	} {
+		got := command(t, nil, c.args...)
+		if got.status != exitUsage || !strings.Contains(got.errors, c.want) || strings.Contains(got.errors, "secret@") || strings.Contains(got.errors, "\x1b") {
+			t.Errorf("%q: status %d, %q, want %q", c.args, got.status, got.errors, c.want)
+		}
+	}
+}
+
+const storeRules = `rules:
+  - {id: all, by: [api_key], limit: 100, window: 3600}
+  - {id: voucher, match: {path: /voucher}, by: [api_key], limit: 3, window: 3600, on_store_failure: closed, store: critical}
+`
+
+// Two servers that name their stores in different order share both.
+func TestRulesNameTheirStore(t *testing.T) {
+	first, second := redistest.Server(t), redistest.Server(t)
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), storeRules)
+	stores := []string{"redis://" + first.Addr(), "critical=redis://" + second.Addr()}
+	servers := []*process{
+		startServer(t, nil, "--rules", rules, "--store", stores[0], "--store", stores[1]),
+		startServer(t, nil, "--rules", rules, "--store", stores[1], "--store", stores[0]),
+	}
+	inTime(t, func(key string) (wrong string, degraded bool) {
+		for i := range 5 {
+			_, answer := check(t, servers[i%2], "/voucher", key)
+			if isAllowed(answer) != (i < 3) {
+				wrong = fmt.Sprintf("check %d of a limit of 3: %s", i, answer)
+			}
+			degraded = degraded || isDegraded(answer)
+		}
+		_, answer := check(t, servers[0], "/", key)
+		if !strings.Contains(answer, `"remaining":96,`) {
+			wrong = "denied requests were charged: " + answer
+		}
+		return wrong, degraded || isDegraded(answer)
+	})
+	for i, server := range []*redistest.Process{first, second} {
+		if keys := strings.Count(server.Must("KEYS", "stint:{k0}*"), "stint:"); keys != 1 {
+			t.Errorf("server %d has %d keys of a caller, want 1", i, keys)
+		}
+	}
+	second.Kill()
+	p := servers[0]
+	await(t, "the store is down", func() (bool, string) {
+		status, answer := check(t, p, "/voucher", "new")
+		return status == http.StatusServiceUnavailable && !isAllowed(answer), answer
+	})
+	p.awaitMetric(`stint_store_up{store="critical"} 0`)
+	p.awaitMetric(`stint_store_up{store="default"} 1`)
+	if _, health := do(t, http.MethodGet, "http://"+p.addr("http")+"/readyz?verbose", ""); !strings.Contains(health, "store default: up\nstore critical: down") {
+		t.Error(health)
+	}
+	inTime(t, func(key string) (wrong string, degraded bool) {
+		_, answer := check(t, p, "/", "later "+key)
+		if !isAllowed(answer) || !strings.Contains(answer, `"remaining":99,`) {
+			wrong = "the default store: " + answer
+		}
+		return wrong, isDegraded(answer)
+	})
+	second.Restart()
+	await(t, "the store is back", func() (bool, string) { _, a := check(t, p, "/voucher", "back"); return !isDegraded(a), a })
+}
+
+// A rule that moves to another store starts fresh there. One that names a store that the
+// server does not have is rejected, and the previous rules stay in force.
+func TestRuleMovesToAnotherStore(t *testing.T) {
+	first, second := redistest.Server(t), redistest.Server(t)
+	folder := t.TempDir()
+	of := func(store string) string { return strings.ReplaceAll(storeRules, "store: critical", "store: "+store) }
+	rules := writeFile(t, filepath.Join(folder, "rules.yaml"), of("default"))
+	p := startServer(t, nil, "--rules", rules, "--store", "redis://"+first.Addr(), "--store", "critical=redis://"+second.Addr(), "--store-deadline", "5s", "--store-slow", "0")
+	take := func() string { _, answer := check(t, p, "/voucher", "k"); return answer }
+	reload := func(store string, log string, n int) {
+		if err := os.WriteFile(rules, []byte(of(store)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.signal(syscall.SIGHUP)
+		p.waitNth(log, n)
+	}
+	take()
+	if answer := take(); !strings.Contains(answer, `"remaining":1,`) {
+		t.Fatal(answer)
+	}
+	reload("nowhere", "rules rejected", 1)
+	if log := strings.Join(p.logged(), "\n"); !strings.Contains(log, `rules.yaml:3:`) || !strings.Contains(log, "there is no store") || !strings.Contains(log, "name one of default, critical") {
+		t.Error(log)
+	}
+	if answer := take(); !strings.Contains(answer, `"remaining":0,`) {
+		t.Error("after rules that were rejected:", answer)
+	}
+	next := writeFile(t, filepath.Join(folder, "next.yaml"), of("critical"))
+	got := command(t, nil, "rules", "diff", "--server", "http://"+p.addr("admin"), next)
+	if !strings.Contains(got.out, "starts fresh: token_bucket:1h of voucher\n") {
+		t.Errorf("%+v", got)
+	}
+	reload("critical", "rules reloaded", 1)
+	if answer := take(); !isAllowed(answer) || !strings.Contains(answer, `"remaining":2,`) {
+		t.Error("in the other store:", answer)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"key", "peek"}, "voucher"}, {[]string{"key", "reset"}, "voucher"},
+	} {
+		got := command(t, nil, append(c.args, "--server", "http://"+p.addr("admin"), "k")...)
+		if got.status != 0 || !strings.Contains(got.out, c.want) {
+			t.Errorf("%v: %+v", c.args, got)
+		}
+	}
+	if keys := second.Must("KEYS", "stint:{k}*"); strings.Contains(keys, "stint:") {
+		t.Errorf("a reset left %q", keys)
+	}
+	reload("default", "rules reloaded", 2)
+	if answer := take(); isAllowed(answer) {
+		t.Error("the default store has forgotten its counts, which were not reset:", answer)
+	}
+}
+
+func TestValidateKnowsTheStores(t *testing.T) {
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), storeRules)
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{nil, 0, "OK, 2 rules"},
+		{[]string{"--store-names", "audit,critical"}, 0, "OK, 2 rules"},
+		{[]string{"--store-names", "audit"}, exitUsage, `rules.yaml:3:`},
+		{[]string{"--store-names", "audit"}, exitUsage, `store: there is no store "critical" (name one of default, audit, or start the server with --store critical=URL)`},
+		{[]string{"--store-names", ""}, exitUsage, "name one of default, or start"},
+	} {
+		got := command(t, nil, append([]string{"rules", "validate", rules}, c.args...)...)
+		if got.status != c.status || !strings.Contains(got.out+got.errors, c.want) {
+			t.Errorf("%v: %+v", c.args, got)
+		}
+	}
+	bad := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), strings.ReplaceAll(storeRules, "critical", `"a/../b"`))
+	if got := command(t, nil, "rules", "validate", bad); got.status != exitUsage || !strings.Contains(got.errors, `store: "a/../b" is not the name of a store`) {
+		t.Errorf("%+v", got)
+	}
+	explain := command(t, nil, "rules", "explain", "--rules", rules, "--attributes", `{"api_key":"k","path":"/voucher"}`)
+	if !strings.Contains(explain.out, "  store: critical\n") {
+		t.Errorf("%+v", explain)
+	}
+}
