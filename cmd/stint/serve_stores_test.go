@@ -101,8 +101,11 @@ func TestRulesNameTheirStore(t *testing.T) {
 			t.Errorf("server %d has %d keys of a caller, want 1", i, keys)
 		}
 	}
-	second.Kill()
 	p := servers[0]
+	if status, answer := do(t, http.MethodPost, "http://"+p.addr("http")+"/v1/take", `{"key":"k","limit":{"limit":5,"window":"1m","store":"critical"}}`); status != http.StatusBadRequest {
+		t.Errorf("a caller that chooses a store: %d %s", status, answer)
+	}
+	second.Kill()
 	await(t, "the store is down", func() (bool, string) {
 		status, answer := check(t, p, "/voucher", "new")
 		return status == http.StatusServiceUnavailable && !isAllowed(answer), answer

@@ -8,7 +8,7 @@
 // their limit.
 //
 // Some claims cannot be refunded: claims on leaky buckets, and refunds. A caller asks the
-// units that have such claims before it charges anything (see [Cut.Returnable]).
+// units that have such claims before it charges anything (see [Returnable]).
 package crossgroup
 
 import (
@@ -108,14 +108,14 @@ func (c *Cut) Admitted() bool {
 
 // Charged returns the refunds for a unit, one group for each claim that was charged, and the
 // index of each of these claims in the group. There are none for a unit that was denied or
-// has an error.
+// has an error, nor for a claim that was decided without its store.
 func (c *Cut) Charged(unit int) (refunds []stint.Group, from []int) {
 	claims, out, places := c.Units[unit].Claims, c.OutOf(unit), c.PlacesOf(unit)
 	if _, binding := stint.Combine(claims, out); !binding.Allowed || c.Errs != nil && c.Errs[unit] != nil {
 		return nil, nil
 	}
 	for i := range claims {
-		if refund, charged := storekit.RefundOf(claims[i], &out[i]); charged {
+		if refund, charged := storekit.RefundOf(claims[i], &out[i]); charged && !out[i].Degraded {
 			refunds, from = append(refunds, stint.Group{Claims: []stint.Claim{refund}}), append(from, places[i])
 		}
 	}

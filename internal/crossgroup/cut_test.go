@@ -23,8 +23,8 @@ func limit(t *testing.T, a stint.Algorithm, n int64) stint.Limit {
 func TestGroupIsCutByPlace(t *testing.T) {
 	l := limit(t, stint.TokenBucket, 3)
 	var claims []stint.Claim
-	for i, any := range []uint8{0, 1, 0, 1, 2, 2} {
-		claims = append(claims, stint.Claim{Key: string(rune('a' + i)), Limit: l, Cost: 1, AnyOf: any})
+	for i, set := range []uint8{0, 1, 0, 1, 2, 2} {
+		claims = append(claims, stint.Claim{Key: string(rune('a' + i)), Limit: l, Cost: 1, AnyOf: set})
 	}
 	c := crossgroup.New(claims, make([]stint.Decision, 6), []int{7, 7, 8, 8, 7, 7})
 	want := [][]int{{0, 4, 5}, {1}, {2}, {3}}

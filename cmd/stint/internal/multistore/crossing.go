@@ -129,38 +129,25 @@ func (x *crossing) send(unit int, g stint.Group, out []stint.Decision) error {
 }
 
 // refund refunds what the units have charged, and updates the answers of those claims. It is
-// done even if the caller's context has ended. A decision that was made without the store has
-// charged nothing there.
+// done even if the caller's context has ended.
 func (x *crossing) refund() {
 	ctx := context.WithoutCancel(x.ctx)
 	for unit, took := range x.took {
 		if !took {
 			continue
 		}
-		var groups []stint.Group
-		var from []int
-		charged, places := x.Charged(unit)
-		for i, at := range places {
-			if out := x.OutOf(unit); !out[slices.Index(x.PlacesOf(unit), at)].Degraded {
-				groups, from = append(groups, charged[i]), append(from, at)
+		refunds, from := x.Charged(unit)
+		if len(refunds) == 0 {
+			continue
+		}
+		out := make([]stint.Decision, len(refunds))
+		errs, whole := storekit.PartErrors(x.store.stores[x.places[unit]].TakeGroups(ctx, refunds, out), len(refunds))
+		for i := range out {
+			if whole != nil || errs != nil && errs[i] != nil || out[i].Degraded {
+				x.store.kept.Add(1)
+				out[i] = stint.Decision{}
 			}
 		}
-		x.refundGroups(ctx, x.places[unit], groups, from)
+		x.Refunded(from, out)
 	}
-}
-
-// refundGroups sends refunds to a store. from has the index of the claim of each in the group.
-func (x *crossing) refundGroups(ctx context.Context, store int, refunds []stint.Group, from []int) {
-	if len(refunds) == 0 {
-		return
-	}
-	out := make([]stint.Decision, len(refunds))
-	errs, whole := storekit.PartErrors(x.store.stores[store].TakeGroups(ctx, refunds, out), len(refunds))
-	for i := range out {
-		if whole != nil || errs != nil && errs[i] != nil || out[i].Degraded {
-			x.store.kept.Add(1)
-			out[i] = stint.Decision{}
-		}
-	}
-	x.Refunded(from, out)
 }

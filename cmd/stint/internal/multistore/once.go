@@ -3,6 +3,7 @@ package multistore
 import (
 	"crypto/sha256"
 	"errors"
+	"slices"
 
 	"github.com/stintdev/stint"
 )
@@ -63,7 +64,7 @@ func (x *crossing) takeOnce(unit int) error {
 	if x.Scattered(unit) {
 		mark.AnyOf = g.Claims[0].AnyOf
 	}
-	g.Claims = append(g.Claims[:len(g.Claims):len(g.Claims)], mark)
+	g.Claims = append(slices.Clip(g.Claims), mark)
 	out := make([]stint.Decision, len(g.Claims))
 	err := x.send(unit, g, out)
 	copy(x.OutOf(unit), out)

@@ -229,11 +229,11 @@ func (c *call) takeItself(g *stint.Group, out []stint.Decision) error {
 
 // partError returns the error of a call with one part.
 func partError(err error) error {
-	if errs, whole := storekit.PartErrors(err, 1); errs == nil {
-		return whole
-	} else {
+	errs, whole := storekit.PartErrors(err, 1)
+	if errs != nil {
 		return errs[0]
 	}
+	return whole
 }
 
 func admitted(claims []stint.Claim, decisions []stint.Decision) bool {

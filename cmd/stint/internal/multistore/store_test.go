@@ -142,7 +142,7 @@ func remaining(t *testing.T, s stint.Store, key string, l stint.Limit) int64 {
 	return d.Remaining
 }
 
-// A store that fails fails the group, and what the first store has charged is refunded, also
+// The error of a store is that of the group, and what the first store has charged is refunded, also
 // when the caller has left.
 func TestErrorRefundsTheStoresBefore(t *testing.T) {
 	second := &failing{Store: memory(nil), err: errDown, when: func(*stint.Group) bool { return true }}
