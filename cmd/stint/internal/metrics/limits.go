@@ -58,6 +58,7 @@ func (m *Metrics) Rules(set *rule.Set) *SetCounters {
 	c := &SetCounters{rules: make(map[*rule.Rule]*RuleCounters, len(set.Rules()))}
 	for _, r := range set.Rules() {
 		counters := m.Rule(r.ID, r.Policy.OnFailure)
+		counters.live = m.live.of(r.ID, counters)
 		counters.limits = map[stint.Limit]*limitCounters{}
 		counters.override = sync.OnceValue(func() *limitCounters { return m.limits.of(r.ID, overrideLimits) })
 		for _, e := range r.Effective(set) {

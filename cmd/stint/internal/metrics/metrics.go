@@ -56,6 +56,7 @@ type Metrics struct {
 	penalties *penalties
 	emergency emergencyGauges
 	canary    canaryMetrics
+	live      liveRules
 
 	envoyHits *prometheus.CounterVec // labels: rule, kind; nil without CountEnvoyHits
 

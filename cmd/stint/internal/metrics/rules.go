@@ -29,6 +29,8 @@ type RuleCounters struct {
 	allow, deny, shadowDeny prometheus.Counter
 	failed                  prometheus.Counter // decided without the store, by the rule's policy
 
+	live *liveRule // nil for limits in Envoy's files
+
 	limits   map[stint.Limit]*limitCounters
 	override func() *limitCounters // of the limits that are not in limits
 }
@@ -51,6 +53,7 @@ func (m *Metrics) forgetRule(id string) {
 		m.decisions.DeleteLabelValues(id, decision)
 	}
 	m.penalties.forget(id)
+	m.live.forget(id)
 }
 
 // CountOutcome counts an outcome once for every rule that charged the request, denied
@@ -98,6 +101,7 @@ func (m *Metrics) countRule(hits []rule.Hit, counters *RuleCounters, allowed boo
 	case denies(r, hits):
 		counters.deny.Inc()
 	}
+	counters.live.mark()
 }
 
 func anyDegraded(hits []rule.Hit) bool {
