@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -180,10 +179,8 @@ func (f *File) removeOld() error {
 	}
 	var old []string
 	for _, e := range entries { // sorted by name, which is the order of time
-		if end, ok := strings.CutPrefix(e.Name(), name); ok {
-			if _, err := time.Parse(suffix, end); err == nil {
-				old = append(old, e.Name())
-			}
+		if _, ok := oldEnd(name, e.Name()); ok {
+			old = append(old, e.Name())
 		}
 	}
 	for _, name := range old[:max(0, len(old)-f.options.Keep)] {
