@@ -114,7 +114,7 @@ var arrows = map[string]struct {
 	"cmd/stint/internal/decisionlog": {[]string{".", "rule", "cmd/stint/internal/impact", "cmd/stint/internal/siphash", "cmd/stint/internal/w3ctrace", "cmd/stint/internal/envoyrls"}, "it writes down what others have decided"},
 	"cmd/stint/internal/multistore":  {[]string{".", "storekit", "internal/crossgroup"}, "it joins any stores, so it knows none"},
 	"cmd/stint/internal/penalty":     {[]string{".", "storekit", "rule"}, "it punishes over any store, so it knows none"},
-	"cmd/stint/internal/adminapi":    {[]string{".", "cmd/stint/internal/emergency", "rule", "cmd/stint/internal/ruleedit", "cmd/stint/internal/impact", "internal/suggest", "cmd/stint/internal/ruleset", "cmd/stint/internal/topkeys", "cmd/stint/internal/denials", "cmd/stint/internal/live", "cmd/stint/internal/replay"}, "it changes rules and keys for whoever serves it"},
+	"cmd/stint/internal/adminapi":    {[]string{".", "cmd/stint/internal/emergency", "rule", "cmd/stint/internal/ruleedit", "cmd/stint/internal/impact", "internal/suggest", "cmd/stint/internal/ruleset", "cmd/stint/internal/topkeys", "cmd/stint/internal/denials", "cmd/stint/internal/live", "cmd/stint/internal/replay", "cmd/stint/internal/decisionlog"}, "it changes rules and keys for whoever serves it, and replays the decision log"},
 	"cmd/stint/internal/live":        {nil, "it keeps what any server has counted"},
 	"cmd/stint/internal/adminui":     {nil, "it serves files; the pages ask the admin API as any program does"},
 	"cmd/stint/internal/adminclient": {[]string{"rule", "cmd/stint/internal/impact", "cmd/stint/internal/ruleset", "cmd/stint/internal/topkeys", "cmd/stint/internal/denials"}, "it asks for changes, and reads answers in the words of who writes them"},

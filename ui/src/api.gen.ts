@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 3b5da23a050fdcae607501700f1a9160ed28ea524107b3d41dfadea16d2a31e6
+// SHA-256 of openapi.yaml: 12f37ab502063aa97287a6a93606bdd9f5f9376c1774ca080673b1141b89284d
 export interface paths {
     "/rules": {
         parameters: {
@@ -372,8 +372,11 @@ export interface paths {
          *     stream. Live keys are not touched.
          *
          *     A server runs one replay at a time, of at most a million events,
-         *     500,000 keys that each rule set counts, 256 MiB of input and a minute. A replay that meets a bound reports what it has
-         *     decided so far. All other parts come before "log" or "source".
+         *     500,000 keys that each rule set counts, 256 MiB of input and a minute.
+         *     A replay that meets a bound reports what it has decided so far. So does
+         *     one whose upload arrives at less than 64 KiB a second for ten seconds.
+         *     A replay waits up to 15 seconds for its turn. All other parts come
+         *     before "log" or "source".
          */
         post: operations["replay"];
         delete?: never;
@@ -1037,12 +1040,16 @@ export interface components {
             /** @description false: the report covers the events decided so far. */
             complete: boolean;
             /**
-             * @description The bound that the replay met; input: the input cannot be read on.
+             * @description The bound that the replay met; upload: the upload arrived too slowly; input: the input cannot be read on.
              * @enum {string}
              */
-            stopped?: "events" | "keys" | "bytes" | "time" | "input";
+            stopped?: "events" | "keys" | "bytes" | "time" | "upload" | "input";
             /** @description What is wrong with the input. */
             problem?: string;
+            /** @description The number of files of the decision log. Absent for an upload. */
+            files?: number;
+            /** @description Older lines of the decision log are left out, because it is longer than an input may be. */
+            older_left_out?: boolean;
             /** @description Rules whose penalties a replay does not count, so live they deny more. */
             penalties?: string[];
             /** @description The number of rules without an entry: the report lists the 200 with the most denials. */
@@ -1870,7 +1877,7 @@ export interface components {
                     /** @description The length of the lists of callers and keys; 20 unless given. */
                     top?: number;
                     /**
-                     * @description Replay the decision log of this node, in place of log.
+                     * @description Replay the decision log of this node with its old files, in place of log. Of a log that is longer than an input may be, the newest lines are replayed.
                      * @enum {string}
                      */
                     source?: "decision_log";
@@ -2490,7 +2497,10 @@ export interface operations {
     };
     nodes: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description This node alone: its answer needs no source of the rules. */
+                self?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2498,6 +2508,7 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["Nodes"];
+            400: components["responses"]["E400"];
             401: components["responses"]["E401"];
             403: components["responses"]["E403"];
             503: components["responses"]["E503"];

@@ -28,6 +28,8 @@ type Rules interface {
 	// Publish returns once the version is in force on this node.
 	Publish(ctx context.Context, c ruleset.Change) (ruleset.Version, error)
 	Nodes(ctx context.Context) ([]ruleset.Node, error)
+	// Self returns this node. It asks nobody.
+	Self() ruleset.Node
 	// CheckCanary returns why the source of the rules cannot carry a canary.
 	CheckCanary() error
 	CanaryStatus(ctx context.Context) (ruleset.CanaryStatus, error)

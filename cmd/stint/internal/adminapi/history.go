@@ -82,8 +82,16 @@ type nodesBody struct {
 	Nodes []ruleset.Node `json:"nodes"`
 }
 
-// nodes answers GET /nodes with the version that each node runs.
+// nodes answers GET /nodes with the version that each node runs. GET /nodes?self answers with this
+// node alone, so it needs no source of the rules.
 func (a *API) nodes(r *request) (any, error) {
+	self, err := r.flag("self")
+	if err != nil {
+		return nil, err
+	}
+	if self {
+		return nodesBody{[]ruleset.Node{a.Rules.Self()}}, nil
+	}
 	nodes, err := a.Rules.Nodes(r.Context())
 	return nodesBody{nodes}, err
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/rule"
 )
@@ -25,6 +26,11 @@ import (
 // server runs one replay at a time, with bounds on the events, on the keys that are counted, on
 // the bytes of the upload and on the time. A replay that meets a bound reports what it has
 // decided so far.
+//
+// The replay reads the upload while it arrives, so a recording is never stored. A client that
+// sends nothing, or very little, would then keep the others waiting until the bound on the time.
+// So an upload has to keep a pace ([pacedReader]), and other replays wait for their turn longer
+// than a silent client can hold it.
 
 // replayBounds are the bounds of one replay.
 type replayBounds struct {
@@ -32,10 +38,12 @@ type replayBounds struct {
 	keys   int   // that each of the two rule sets counts
 	bytes  int64 // of the upload, as it is sent
 	time   time.Duration
+	silent time.Duration // for which an upload may be behind its pace
+	turn   time.Duration // for which a replay waits for those before it
 }
 
 func defaultReplayBounds() replayBounds {
-	return replayBounds{events: 1_000_000, keys: 500_000, bytes: 256 << 20, time: time.Minute}
+	return replayBounds{events: 1_000_000, keys: 500_000, bytes: 256 << 20, time: time.Minute, silent: 10 * time.Second, turn: 15 * time.Second}
 }
 
 const (
@@ -43,8 +51,8 @@ const (
 	progressEvery = 250 * time.Millisecond
 	// mostReplayRules bounds the rules that a report lists: those with the most denials.
 	mostReplayRules = 200
-	// uploadMargin lets the bound on the time end a replay before its upload times out.
-	uploadMargin = 10 * time.Second
+	// uploadPace is the least pace of an upload, in bytes a second.
+	uploadPace = 64 << 10
 	// maxReplayField is the longest text of a part that is neither rules nor traffic.
 	maxReplayField = 200
 )
@@ -54,6 +62,8 @@ type replayRequest struct {
 	options replay.Options
 	input   replay.Input
 	size    int64 // of the input in bytes; -1: unknown
+	files   int   // of the decision log; 0: the input is an upload
+	leftOut bool  // older lines of the decision log are left out
 	close   func()
 }
 
@@ -69,10 +79,14 @@ type replayProgress struct {
 type replayReport struct {
 	Complete bool `json:"complete"`
 	// Stopped is why the report covers only the first part of the traffic: events, keys, bytes,
-	// time or input.
+	// time, upload or input.
 	Stopped string `json:"stopped,omitempty"`
 	// Problem says what is wrong with the input.
 	Problem string `json:"problem,omitempty"`
+	// Files is the number of files of the decision log; 0 for an upload. OlderLeftOut says that
+	// older lines of it are left out, because it is longer than an input may be.
+	Files        int  `json:"files,omitempty"`
+	OlderLeftOut bool `json:"older_left_out,omitempty"`
 	// Penalties are rules whose penalties a replay does not count, so live they deny more.
 	Penalties []string `json:"penalties,omitempty"`
 	// RulesLeftOut is the number of rules without an entry in the report.
@@ -82,10 +96,8 @@ type replayReport struct {
 
 // postReplay answers POST /v1/replay with server-sent events: the progress, and then the report.
 func (a *API) postReplay(r *request) (any, error) {
-	select {
-	case a.replaying <- struct{}{}:
-	default:
-		return nil, &apiError{Status: http.StatusServiceUnavailable, Code: codeBusy, Message: "another replay is running on this server, which runs one at a time (wait for its end, or use stint replay)"}
+	if err := a.takeReplay(r.Context()); err != nil {
+		return nil, err
 	}
 	started := false
 	defer func() {
@@ -94,20 +106,34 @@ func (a *API) postReplay(r *request) (any, error) {
 		}
 	}()
 	control := http.NewResponseController(r.w)
-	_ = control.SetReadDeadline(time.Now().Add(a.replayBounds.time + uploadMargin)) // the upload may take as long as the replay
+	upload := &pacedReader{ReadCloser: r.Body, control: control, silent: a.replayBounds.silent}
+	r.Body = upload
 	q, err := a.readReplay(r)
 	if err != nil {
 		return nil, err
 	}
 	started = true
+	if r.ProtoMajor == 1 { // the rest of an upload that is not read would be taken for the next request
+		r.w.Header().Set("Connection", "close")
+	}
 	return events(func(out *eventWriter) string {
 		defer a.replaying.end()
 		defer q.close()
 		// net/http closes the body after this, and would wait for a read that has not ended.
 		defer func() { _ = control.SetReadDeadline(time.Now()) }()
-		a.runReplay(r, q, out)
+		a.runReplay(r, q, upload, out)
 		return ""
 	}), nil
+}
+
+// takeReplay waits for the turn of a replay.
+func (a *API) takeReplay(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.replayBounds.turn)
+	defer cancel()
+	if a.replaying.take(ctx) != nil {
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeBusy, Message: "another replay is running on this server, which runs one at a time (wait for its end, or use stint replay)"}
+	}
+	return nil
 }
 
 // readReplay reads the parts of the body up to the traffic, which the replay itself reads.
@@ -125,7 +151,7 @@ func (a *API) readReplay(r *request) (*replayRequest, error) {
 			return nil, badRequest("log: is missing (send a recording in this last part, or the part source with the text decision_log)")
 		}
 		if err != nil {
-			return nil, badRequest("body: ends within a part, or did not arrive in time (send it again)")
+			return nil, badRequest("body: ends within a part, or arrives at less than %d KiB a second (send it again)", uploadPace>>10)
 		}
 		name := part.FormName()
 		if name == "log" {
@@ -163,7 +189,7 @@ func readPart(name string, part *multipart.Part) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(part, most+1))
 	switch {
 	case err != nil:
-		return nil, badRequest("%.40s: did not arrive whole (send it again)", name)
+		return nil, badRequest("%.40s: did not arrive whole, or at less than %d KiB a second (send it again)", name, uploadPace>>10)
 	case int64(len(text)) > most:
 		return nil, badRequest("%.40s: is longer than %d bytes", name, most)
 	}
@@ -208,17 +234,15 @@ func (a *API) openDecisionLog(q *replayRequest) error {
 	if a.DecisionLog == "" {
 		return notFound("source: this server writes no decision log to a file (start it with --decision-log FILE, or send the part log)")
 	}
-	file, err := os.Open(a.DecisionLog)
+	o := &q.options
+	log, err := decisionlog.OpenFiles(a.DecisionLog, o.Since, o.Until, a.replayBounds.bytes)
 	if err != nil {
 		a.Logger.Error("replay: the decision log cannot be read", "error", err)
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "source: the decision log cannot be read (the log of the node has the cause)"}
 	}
-	q.size = -1
-	if info, err := file.Stat(); err == nil {
-		q.size = info.Size()
-	}
-	q.input = replay.Input{Name: "decision log", Reader: &boundReader{file, a.replayBounds.bytes}}
-	q.close = func() { _ = file.Close() }
+	q.size, q.files, q.leftOut = log.Size, log.Files, log.OlderLeftOut
+	q.input = replay.Input{Name: "decision log", Reader: log}
+	q.close = func() { _ = log.Close() }
 	return nil
 }
 
@@ -239,13 +263,50 @@ func (b *boundReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// errSlowUpload ends an upload that does not keep its pace.
+var errSlowUpload = errors.New("the upload is too slow")
+
+// pacedReader reads the body of a request that has to arrive at a pace of at least uploadPace.
+// Only the time in which the reader waits for the client counts, because a replay may be slower
+// than the upload. A client may be behind the pace for the time silent, and never ahead of it:
+// what it has sent fast does not let it be silent later.
+type pacedReader struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+	silent  time.Duration
+	behind  time.Duration
+	// slow is called if the client is behind for too long. Nil: the read fails.
+	slow func()
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	began := time.Now()
+	end := began.Add(p.silent - p.behind)
+	if p.slow != nil {
+		defer time.AfterFunc(p.silent-p.behind, p.slow).Stop()
+		end = end.Add(p.silent) // net/http ends a request with a failed read, and the report comes first
+	}
+	_ = p.control.SetReadDeadline(end)
+	n, err := p.ReadCloser.Read(b)
+	p.behind = max(0, p.behind+time.Since(began)-time.Duration(n)*time.Second/uploadPace)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && p.behind >= p.silent:
+		return n, errSlowUpload
+	case err != nil: // the whole body is read; a deadline would now end the request
+		_ = p.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
 // errMostEvents ends a replay at the bound of its events.
 var errMostEvents = errors.New("the replay has decided as many events as it may")
 
 // runReplay replays and sends the events.
-func (a *API) runReplay(r *request, q *replayRequest, out *eventWriter) {
+func (a *API) runReplay(r *request, q *replayRequest, upload *pacedReader, out *eventWriter) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
+	upload.slow = func() { cancel(errSlowUpload) }
 	ctx, end := context.WithTimeout(ctx, a.replayBounds.time)
 	defer end()
 	if a.Live != nil {
@@ -274,7 +335,7 @@ func (a *API) runReplay(r *request, q *replayRequest, out *eventWriter) {
 	if r.Context().Err() != nil || out.err != nil {
 		return
 	}
-	body := replayReport{Complete: err == nil, Report: report, Penalties: penalized(&q.options)}
+	body := replayReport{Complete: err == nil, Report: report, Files: q.files, OlderLeftOut: q.leftOut, Penalties: penalized(&q.options)}
 	switch {
 	case err == nil:
 	case errors.Is(context.Cause(ctx), errMostEvents):
@@ -283,7 +344,9 @@ func (a *API) runReplay(r *request, q *replayRequest, out *eventWriter) {
 		body.Stopped = "keys"
 	case errors.Is(err, errTooLong):
 		body.Stopped = "bytes"
-	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, errSlowUpload), errors.Is(context.Cause(ctx), errSlowUpload):
+		body.Stopped = "upload"
+	case ctx.Err() != nil:
 		body.Stopped = "time"
 	default:
 		body.Stopped, body.Problem = "input", problemOf(err, report.Unreadable)

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -118,8 +120,19 @@ func TestAReplayReadsTheDecisionLog(t *testing.T) {
 	if err := os.WriteFile(f.DecisionLog, []byte(traffic(12)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.replayed("source", "decision_log"); !got.Complete || got.Report.Events != 12 {
+	old := f.DecisionLog + ".20231114T221400.000020"
+	if err := os.WriteFile(old, []byte(traffic(20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.replayed("source", "decision_log"); !got.Complete || got.Report.Events != 32 || got.Files != 2 || got.OlderLeftOut {
 		t.Errorf("%+v", got)
+	}
+	if got := f.replayed("since", "2023-11-14T22:14:01Z", "source", "decision_log"); got.Files != 1 {
+		t.Errorf("since the end of the old file: %+v", got)
+	}
+	f.replayBounds.bytes = int64(len(traffic(12)))
+	if got := f.replayed("source", "decision_log"); !got.Complete || got.Report.Events != 12 || got.Files != 1 || !got.OlderLeftOut {
+		t.Errorf("the newest lines alone: %+v", got)
 	}
 }
 
@@ -140,11 +153,11 @@ func TestAReplayIsBounded(t *testing.T) {
 		log     string
 		stopped string
 	}{
-		"events":       {replayBounds{8192, 1 << 30, 1 << 30, time.Minute}, endless, "events"},
-		"a small file": {replayBounds{8192, 1 << 30, 1 << 30, time.Minute}, zipped.String(), "events"},
-		"keys":         {replayBounds{1 << 30, 9000, 1 << 30, time.Minute}, strangers.String(), "keys"},
-		"bytes":        {replayBounds{1 << 30, 1 << 30, 100_000, time.Minute}, endless, "bytes"},
-		"time":         {replayBounds{1 << 30, 1 << 30, 1 << 30, time.Microsecond}, endless, "time"},
+		"events":       {replayBounds{8192, 1 << 30, 1 << 30, time.Minute, time.Minute, time.Minute}, endless, "events"},
+		"a small file": {replayBounds{8192, 1 << 30, 1 << 30, time.Minute, time.Minute, time.Minute}, zipped.String(), "events"},
+		"keys":         {replayBounds{1 << 30, 9000, 1 << 30, time.Minute, time.Minute, time.Minute}, strangers.String(), "keys"},
+		"bytes":        {replayBounds{1 << 30, 1 << 30, 100_000, time.Minute, time.Minute, time.Minute}, endless, "bytes"},
+		"time":         {replayBounds{1 << 30, 1 << 30, 1 << 30, time.Microsecond, time.Minute, time.Minute}, endless, "time"},
 		"damage":       {defaultReplayBounds(), zipped.String()[:zipped.Len()/2], "input"},
 		"no recording": {defaultReplayBounds(), "hello\nworld\n", "input"},
 	} {
@@ -157,33 +170,118 @@ func TestAReplayIsBounded(t *testing.T) {
 	}
 }
 
-func TestOneReplayRunsAtATime(t *testing.T) {
-	f := newFixture(t, shop)
-	s := httptest.NewServer(f.API)
-	defer s.Close()
-	ctx, cancel := context.WithCancel(t.Context())
+// halfway starts a replay whose upload never ends, and returns its answer and a function by which
+// the client leaves.
+func (f *fixture) halfway(url string) (answer *http.Response, leave func()) {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
 	from, to := io.Pipe()
-	whole, kind := form(t, "log", traffic(1000))
+	whole, kind := form(f.t, "log", traffic(1000))
 	text, err := io.ReadAll(whole)
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	go func() { _, _ = to.Write(text[:len(text)/2]) }() // the other half never comes
-	answer := f.post(ctx, s.URL, from, kind)
-	if answer.StatusCode != 200 {
-		t.Fatal(answer.Status)
+	leave = func() { cancel(); _ = to.CloseWithError(io.ErrClosedPipe) }
+	f.t.Cleanup(leave)
+	if answer = f.post(ctx, url, from, kind); answer.StatusCode != 200 {
+		f.t.Fatal(answer.Status)
 	}
+	return answer, leave
+}
+
+func TestOneReplayRunsAtATime(t *testing.T) {
+	f := newFixture(t, shop)
+	f.replayBounds.turn = time.Millisecond
+	s := httptest.NewServer(f.API)
+	defer s.Close()
+	_, leave := f.halfway(s.URL)
 	body, kind := form(t, "log", traffic(1))
 	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a second replay: %s", got.Status)
 	}
-	cancel() // the client leaves
-	_ = to.CloseWithError(io.ErrClosedPipe)
-	for { // until the server has noticed
-		body, kind := form(t, "log", traffic(1))
-		if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode == 200 {
-			return
-		}
+	leave()
+	f.replayBounds.turn = time.Minute // the server notices it soon
+	body, kind = form(t, "log", traffic(1))
+	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != 200 {
+		t.Errorf("after the first one: %s", got.Status)
+	}
+}
+
+// A client that stops in the middle of its upload gets a report, and the next replay begins.
+func TestASilentUploadIsEnded(t *testing.T) {
+	f := newFixture(t, shop)
+	f.replayBounds.silent, f.replayBounds.turn = 200*time.Millisecond, time.Minute
+	s := httptest.NewServer(f.API)
+	defer s.Close()
+	answer, _ := f.halfway(s.URL)
+	body, kind := form(t, "log", traffic(1))
+	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != 200 {
+		t.Errorf("the next replay: %s", got.Status)
+	}
+	stream := &stream{t: t, lines: bufio.NewReader(answer.Body)}
+	var report replayReport
+	if err := json.Unmarshal([]byte(stream.next("report").data), &report); err != nil || report.Complete || report.Stopped != "upload" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	from, to := io.Pipe()
+	defer to.Close()
+	go func() { _, _ = io.WriteString(to, "--x\r\nContent-Disposition: form-data; name=\"draft\"\r\n\r\nrules") }()
+	if got := f.post(t.Context(), s.URL, from, "multipart/form-data; boundary=x"); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("within the draft: %s", got.Status)
+	}
+}
+
+// slowClient sends a byte after each pause, by the clock of a bubble.
+type slowClient struct {
+	pause    time.Duration
+	most     int // bytes
+	deadline time.Time
+	sent     int
+}
+
+func (c *slowClient) SetReadDeadline(at time.Time) error { c.deadline = at; return nil }
+
+func (c *slowClient) Read(p []byte) (int, error) {
+	if end := time.Now().Add(c.pause); end.After(c.deadline) {
+		time.Sleep(time.Until(c.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(c.pause)
+	n := min(len(p), c.most)
+	c.sent += n
+	return n, nil
+}
+
+func (*slowClient) Close() error { return nil }
+
+func (*slowClient) Header() http.Header       { return nil }
+func (*slowClient) Write([]byte) (int, error) { return 0, nil }
+func (*slowClient) WriteHeader(int)           {}
+
+func TestAnUploadHasToKeepItsPace(t *testing.T) {
+	for name, c := range map[string]struct {
+		client slowClient
+		fails  bool
+		within time.Duration
+	}{
+		"a byte now and then": {slowClient{pause: 3 * time.Second, most: 1}, true, 11 * time.Second},
+		"silence":             {slowClient{pause: time.Hour, most: 1}, true, 11 * time.Second},
+		"half the pace":       {slowClient{pause: time.Second, most: uploadPace / 2}, true, 21 * time.Second},
+		"the pace":            {slowClient{pause: time.Second, most: uploadPace}, false, 0},
+		"late and fast":       {slowClient{pause: 9 * time.Second, most: 10 * uploadPace}, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			p := &pacedReader{ReadCloser: &c.client, control: http.NewResponseController(&c.client), silent: 10 * time.Second}
+			var err error
+			for err == nil && time.Since(began) < 10*time.Minute {
+				_, err = p.Read(make([]byte, 1<<20))
+			}
+			if errors.Is(err, errSlowUpload) != c.fails || c.fails && time.Since(began) > c.within {
+				t.Errorf("%s: %v after %v and %d bytes", name, err, time.Since(began), c.client.sent)
+			}
+		})
 	}
 }
 

@@ -78,7 +78,7 @@ func (m *Manager) judgeCanary(ctx context.Context, fleet Fleet) {
 	if err != nil {
 		return // the loop that checks the source reports it
 	}
-	self := m.self()
+	self := m.Self()
 	s := statusOf(on.listed(), replaceSelf(nodes, self))
 	v := s.Judge(time.Now())
 	if v.Reason == "" || v.Promote && self.Emergency != "" {

@@ -169,7 +169,7 @@ func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 	defer tick.Stop()
 	for {
 		within, cancel := context.WithTimeout(ctx, AnnounceEvery)
-		if err := fleet.Announce(within, m.self()); err != nil {
+		if err := fleet.Announce(within, m.Self()); err != nil {
 			m.Logger.Debug("rules: this node cannot announce itself", "error", err)
 		}
 		m.shareSecret(within, fleet)

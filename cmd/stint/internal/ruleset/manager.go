@@ -290,18 +290,19 @@ func (m *Manager) AnnounceNow() { poke(m.renew) }
 func (m *Manager) Nodes(ctx context.Context) ([]Node, error) {
 	fleet, ok := m.Source.(Fleet)
 	if !ok {
-		return []Node{m.self()}, nil
+		return []Node{m.Self()}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	nodes, err := fleet.Nodes(ctx)
 	if err != nil && m.Stale() {
-		return []Node{m.self()}, nil
+		return []Node{m.Self()}, nil
 	}
 	return nodes, err
 }
 
-func (m *Manager) self() Node {
+// Self returns this node as it is now.
+func (m *Manager) Self() Node {
 	r := m.current.Load()
 	var n Node
 	if m.Node != nil {

@@ -455,7 +455,7 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 			<-e.watching
 			e.changed()
 			must(t, <-checked) // the check before it has ended
-			if f.Stale() || f.self().Stale {
+			if f.Stale() || f.Self().Stale {
 				t.Error("stale though the source answers")
 			}
 		})

@@ -103,7 +103,7 @@ func TestARunningServerReplays(t *testing.T) {
 	s := run(t, Config{DecisionLogFile: log, Rules: rulesFile(t, "rules:\n  - {id: few, match: {path: /few}, by: [api_key], limit: 1, window: 60}\n")})
 	const form = "--x\r\nContent-Disposition: form-data; name=\"source\"\r\n\r\ndecision_log\r\n--x--\r\n"
 	got := s.do(http.MethodPost, "admin", "/v1/replay", form, []string{"Content-Type", "multipart/form-data; boundary=x"})
-	if got.status != http.StatusOK || !strings.Contains(got.body, "event: report\ndata: {\"complete\":true,\"report\":{\"events\":2,\"keys\":1,\"allowed\":1,\"denied\":1,") {
+	if got.status != http.StatusOK || !strings.Contains(got.body, "event: report\ndata: {\"complete\":true,\"files\":1,\"report\":{\"events\":2,\"keys\":1,\"allowed\":1,\"denied\":1,") {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
 	if got := s.post("http", "/v1/check", `{"attributes":{"api_key":"k","path":"/few"}}`).decoded(t); got["allowed"] != true {
