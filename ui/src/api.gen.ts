@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 12f37ab502063aa97287a6a93606bdd9f5f9376c1774ca080673b1141b89284d
+// SHA-256 of openapi.yaml: 3a9a9ff9f554943e5a88e0419737bf7d73d90cbf70fdf14461a507217bffc52c
 export interface paths {
     "/rules": {
         parameters: {

@@ -80,14 +80,63 @@ export function callStream<P extends keyof paths, M extends MethodOf<P>>(
   return send(method, path, options as Options<unknown>)
 }
 
-// send repeats a request after the user has signed in.
-async function send(method: string, path: string, options: Options<unknown>): Promise<Response> {
+// Upload says how an upload goes on.
+export interface Upload {
+  sent: (bytes: number, all: number) => void
+  received: (text: string) => void // the next part of the answer
+  signal: AbortSignal
+}
+
+// callUpload sends a form and tells how much of it is sent: fetch cannot tell that.
+export function callUpload<P extends keyof paths>(path: P, form: BodyOf<paths[P]['post']> & FormData, upload: Upload): Promise<void> {
+  return signedIn(async (token) => {
+    const request = await sendForm(path, form, token, upload)
+    return { done: undefined, refusal: request.status === 200 ? undefined : new Refusal(request.status, errorIn(request.responseText)) }
+  })
+}
+
+function sendForm(path: string, form: FormData, token: string, { sent, received, signal }: Upload): Promise<XMLHttpRequest> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    let read = 0
+    const take = () => {
+      if (request.status !== 200) return
+      const fresh = request.responseText.slice(read)
+      read += fresh.length
+      received(fresh)
+    }
+    request.open('POST', address(path, {}))
+    request.setRequestHeader('Accept', 'text/event-stream')
+    if (token) request.setRequestHeader('Authorization', `Bearer ${token}`)
+    request.upload.onprogress = (e) => sent(e.loaded, e.total)
+    request.onprogress = take
+    request.onload = () => {
+      take()
+      resolve(request)
+    }
+    request.onerror = () => reject(unanswered('post'))
+    request.onabort = () => reject(new DOMException('cancelled', 'AbortError'))
+    request.send(form)
+    if (signal.aborted) request.abort()
+    signal.addEventListener('abort', () => request.abort(), { once: true })
+  })
+}
+
+// send makes a request of the API.
+function send(method: string, path: string, options: Options<unknown>): Promise<Response> {
+  return signedIn(async (token) => {
+    const response = await request(method, path, options, token)
+    return { done: response, refusal: response.ok ? undefined : new Refusal(response.status, errorIn(await response.text())) }
+  })
+}
+
+// signedIn repeats a request after the user has signed in.
+async function signedIn<T>(make: (token: string) => Promise<{ done: T; refusal: Refusal | undefined }>): Promise<T> {
   for (;;) {
     const used = authorization()
-    const response = await request(method, path, options, used)
-    if (response.ok) return response
-    const refusal = new Refusal(response.status, await errorOf(response))
-    if (response.status !== 401) throw refusal
+    const { done, refusal } = await make(used)
+    if (!refusal) return done
+    if (refusal.status !== 401) throw refusal
     await signIn(used, refusal.message)
   }
 }
@@ -107,9 +156,13 @@ async function request(method: string, path: string, options: Options<unknown>, 
     })
   } catch (error) {
     if (options.signal?.aborted) throw error
-    const effect = method === 'get' ? '' : ', so the change may have been made or not: check before you try again'
-    throw new Refusal(0, { code: 'BUSY', message: `the server did not answer${effect}` })
+    throw unanswered(method)
   }
+}
+
+function unanswered(method: string): Refusal {
+  const effect = method === 'get' ? '' : ', so the change may have been made or not: check before you try again'
+  return new Refusal(0, { code: 'BUSY', message: `the server did not answer${effect}` })
 }
 
 function address(path: string, options: Options<unknown>): URL {
@@ -133,9 +186,9 @@ function asBytes(text: string): string {
   return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join('')
 }
 
-async function errorOf(response: Response): Promise<Partial<Schemas['Error']['error']>> {
+function errorIn(answer: string): Partial<Schemas['Error']['error']> {
   try {
-    return ((await response.json()) as Schemas['Error']).error ?? {}
+    return (JSON.parse(answer) as Schemas['Error']).error ?? {}
   } catch {
     return {}
   }

@@ -9,13 +9,23 @@ export interface Event {
 export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event[]> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
-  let rest = ''
+  const parts = new EventParts()
   for (;;) {
     const { done, value } = await reader.read()
     if (done) return
-    const blocks = (rest + decoder.decode(value, { stream: true })).split('\n\n')
-    rest = blocks.pop() ?? ''
-    if (blocks.length > 0) yield blocks.map(parse)
+    yield parts.add(decoder.decode(value, { stream: true }))
+  }
+}
+
+// EventParts puts the parts of a stream of events together.
+export class EventParts {
+  private rest = ''
+
+  // add returns the events that a part ends.
+  add(part: string): Event[] {
+    const blocks = (this.rest + part).split('\n\n')
+    this.rest = blocks.pop() ?? ''
+    return blocks.map(parse)
   }
 }
 

@@ -71,6 +71,11 @@ export function localTime(when: Date): string {
   return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second} ${part.timeZoneName}`
 }
 
+// zone is the name of the local time.
+export function zone(when = new Date()): string {
+  return local.formatToParts(when).find((p) => p.type === 'timeZoneName')?.value ?? ''
+}
+
 export function utcTime(when: Date): string {
   return `${when.toISOString().replace('T', ' ').slice(0, 19)} UTC`
 }

@@ -3,8 +3,8 @@ import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
 import { yaml } from '@codemirror/lang-yaml'
 import { HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language'
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint'
-import { unifiedMergeView } from '@codemirror/merge'
-import { EditorState } from '@codemirror/state'
+import { MergeView, unifiedMergeView } from '@codemirror/merge'
+import { EditorState, type Extension } from '@codemirror/state'
 import { EditorView, drawSelection, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import type { Problem } from '../api'
@@ -12,7 +12,8 @@ import type { Problem } from '../api'
 export interface Settings {
   label: string
   text: string
-  // other is a text whose differences are marked, each with a button that takes its lines.
+  // other is a text whose differences are marked, each with a button that takes its lines. It is
+  // beside the text in a wide window, and in the same column in a narrow one.
   other?: string
   readOnly?: boolean
   changed: (text: string) => void
@@ -42,7 +43,9 @@ const theme = EditorView.theme({
   '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'var(--hover)' },
   '.cm-cursor': { borderLeftColor: 'var(--text)' },
   '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': { background: 'var(--selection) !important' },
-  '.cm-changedLine': { backgroundColor: 'var(--added) !important' },
+  '&.cm-merge-a .cm-changedLine': { backgroundColor: 'var(--removed) !important' },
+  '&.cm-merge-a .cm-changedText': { borderBottom: '2px solid var(--bad)' },
+  '&.cm-merge-b .cm-changedLine, .cm-changedLine': { backgroundColor: 'var(--added) !important' },
   '.cm-changedText': { background: 'none !important', borderBottom: '2px solid var(--good)' },
   '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', color: 'var(--text)' },
   '.cm-deletedChunk .cm-deletedText': { background: 'none !important', borderBottom: '2px solid var(--bad)' },
@@ -52,36 +55,86 @@ const theme = EditorView.theme({
   '.cm-panels': { backgroundColor: 'var(--sunken)', color: 'var(--text)' },
 })
 
+// wide is a window in which two texts fit beside each other. The style sheet has the same width.
+const wide = matchMedia('(min-width: 900px)')
+
 // open puts an editor into a shadow root of the element, so that its styles are adopted
 // sheets: the policy of the page permits no style elements.
 export function open(host: HTMLElement, settings: Settings): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: 'open', delegatesFocus: true })
-  const view = new EditorView({
-    parent: root,
-    root,
-    state: EditorState.create({
-      doc: settings.text,
-      extensions: [
-        lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), highlightActiveLineGutter(),
-        indentOnInput(), indentUnit.of('  '), yaml(), syntaxHighlighting(colours), theme,
-        keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
-        EditorView.contentAttributes.of({ 'aria-label': settings.label, tabindex: '0' }),
-        EditorState.readOnly.of(settings.readOnly ?? false),
-        EditorView.updateListener.of((update) => { if (update.docChanged) settings.changed(update.state.doc.toString()) }),
-        settings.other === undefined ? [] : unifiedMergeView({ original: settings.other, mergeControls: mergeButton, gutter: true }),
-      ],
-    }),
-  })
+  let found: Problem[] = []
+  let shown = show(root, settings)
+  const mark = () => shown.view.dispatch(setDiagnostics(shown.view.state, found.map((p) => at(shown.view.state, p))))
+  const arrange = () => {
+    const text = shown.view.state.doc.toString()
+    shown.destroy()
+    shown = show(root, { ...settings, text })
+    mark()
+  }
+  if (settings.other !== undefined) wide.addEventListener('change', arrange)
   return {
-    problems: (list) => view.dispatch(setDiagnostics(view.state, list.map((p) => at(view.state, p)))),
-    text: () => view.state.doc.toString(),
+    problems: (list) => {
+      found = list
+      mark()
+    },
+    text: () => shown.view.state.doc.toString(),
     line: (number) => {
+      const { view } = shown
       const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines))
       view.dispatch({ selection: { anchor: line.from }, effects: EditorView.scrollIntoView(line.from, { y: 'center' }) })
       view.focus()
     },
-    destroy: () => view.destroy(),
+    destroy: () => {
+      wide.removeEventListener('change', arrange)
+      shown.destroy()
+    },
   }
+}
+
+interface Shown {
+  view: EditorView // of the text that the user edits
+  destroy: () => void
+}
+
+function show(root: ShadowRoot, settings: Settings): Shown {
+  const { text, other, label } = settings
+  const edited = [
+    ...common(label, settings.readOnly ?? false), lintGutter(), history(), indentOnInput(), indentUnit.of('  '),
+    keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+    EditorView.updateListener.of((update) => { if (update.docChanged) settings.changed(update.state.doc.toString()) }),
+  ]
+  if (other === undefined || !wide.matches) {
+    const merging = other === undefined ? [] : unifiedMergeView({ original: other, mergeControls: mergeButton, gutter: true })
+    const view = new EditorView({ parent: root, root, state: EditorState.create({ doc: text, extensions: [edited, merging] }) })
+    return { view, destroy: () => view.destroy() }
+  }
+  const both = new MergeView({
+    parent: root, root, gutter: true,
+    a: { doc: other, extensions: [common(`${label}: theirs, read only`, true), keymap.of(defaultKeymap)] },
+    b: { doc: text, extensions: edited },
+    revertControls: 'a-to-b', renderRevertControl: takeButton,
+  })
+  both.dom.style.maxHeight = '65vh'
+  return { view: both.b, destroy: () => both.destroy() }
+}
+
+// common has what both sides of a merge show.
+function common(label: string, readOnly: boolean): Extension[] {
+  return [
+    lineNumbers(), drawSelection(), highlightActiveLine(), highlightActiveLineGutter(), yaml(), syntaxHighlighting(colours), theme,
+    EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }), EditorState.readOnly.of(readOnly),
+  ]
+}
+
+// takeButton stands between the two sides. The view listens to the mouse alone.
+function takeButton(): HTMLElement {
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.name = 'reject'
+  button.textContent = '→'
+  button.title = button.ariaLabel = 'Take theirs'
+  button.addEventListener('click', (e) => { if (e.detail === 0) button.dispatchEvent(new MouseEvent('mousedown', { bubbles: true })) })
+  return button
 }
 
 function mergeButton(type: 'reject' | 'accept', action: (e: MouseEvent) => void): HTMLElement {

@@ -1,7 +1,7 @@
 // The editor of one rule or of the whole set: text, effects, reason, publication. A 412
 // merges the change of somebody else into the text.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Refusal, call, callText, type Answer, type Diff, type Outcome, type Problem } from '../api'
+import { Refusal, call, callText, type Answer, type Diff, type Outcome, type Problem, type Schemas } from '../api'
 import { forgetDraft, keepDraft, readDraft, type Draft, type File } from '../draft'
 import { YamlEditor } from '../editor/editor'
 import { merge } from '../editor/merge'
@@ -9,7 +9,9 @@ import { useLoad } from '../load'
 import { Await, Choice, Failure, Page, Panel, Problems, Time } from '../parts/basic'
 import { Change, type Step } from '../parts/change'
 import { DiffText } from '../parts/effects'
-import { go } from '../router'
+import { amend, go, href, useRoute } from '../router'
+import { identity } from '../session'
+import { useStore } from '../store'
 
 // Target is what an editor changes.
 export interface Target {
@@ -96,21 +98,26 @@ export function Edit({ target, line }: { target: Target; line?: number }) {
   )
 }
 
+type Version = Schemas['Version']
+
 // Clash is what a 412 brought.
 interface Clash {
   diff: Diff | undefined
   theirs: File[]
+  versions: Version[] // that others published since the text began, the newest first
   conflicts: number
+  edited: string // when the user changed the text last
 }
 
 function Work({ target, start, line, discard }: { target: Target; start: Draft; line?: number | undefined; discard: () => void }) {
   const [draft, setDraft] = useState(start)
   const [opened, setOpened] = useState(0) // counts the texts that the editor began with
-  const [shown, setShown] = useState(start.files[0]?.name ?? '')
+  const shown = useRoute().query.get('file')
   const [step, setStep] = useState<'edit' | 'review'>('edit')
   const [clash, setClash] = useState<Clash>()
   const [failed, setFailed] = useState<Error>()
   const [full, setFull] = useState(false)
+  const edited = useRef(start.saved)
   const checked = useCheck(target, draft.files)
   const changed = draft.files.some((f, i) => f.text !== draft.base[i]?.text)
 
@@ -125,10 +132,10 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
   }
   const conflict = (refusal: Refusal) => {
     setStep('edit')
-    target.read().then(({ files, etag }) => {
+    Promise.all([target.read(), call('get', '/rules/history', { query: { n: 100 } })]).then(([{ files, etag }, history]) => {
       const merged = mergeFiles(draft, files)
       reload({ ...draft, base: files, etag, files: merged.files })
-      setClash({ diff: refusal.diff, theirs: files, conflicts: merged.conflicts })
+      setClash({ diff: refusal.diff, theirs: files, versions: publishedSince(refusal.diff, history.data.versions), conflicts: merged.conflicts, edited: edited.current })
       setFailed(undefined)
     }, setFailed)
   }
@@ -148,10 +155,14 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
       {full && <p class="box warn" role="alert">The browser has no room for the draft: a reload would lose it.</p>}
       {failed && <Failure what="The newer rules were not loaded, and nothing was published" error={failed} />}
       {clash && <ClashNote of={clash} />}
-      {draft.files.length > 1 && <Choice label="File" of={draft.files.map((f) => [f.name, f.name] as const)} value={file.name} choose={setShown} />}
+      {draft.files.length > 1 && <Choice label="File" of={draft.files.map((f) => [f.name, f.name] as const)} value={file.name} choose={(name) => amend({ file: name })} />}
+      {clash && <Sides of={clash} reason={draft.reason} />}
       <YamlEditor document={`${file.name} ${opened}`} label={`${target.title}: ${file.name}`} text={file.text} line={line}
         other={clash?.theirs.find((f) => f.name === file.name)?.text} problems={checked.problems.filter((p) => p.file === 'body' || p.file === file.name)}
-        changed={(text) => change({ ...draft, files: draft.files.map((f) => (f === file ? { ...f, text } : f)) })} />
+        changed={(text) => {
+          edited.current = new Date().toISOString()
+          change({ ...draft, files: draft.files.map((f) => (f === file ? { ...f, text } : f)) })
+        }} />
       <div class="checked" role="status">
         {checked.error && <Failure what="The text was not checked" error={checked.error} />}
         {checked.problems.length > 0 && <div class="box bad"><p><strong>The rules have mistakes.</strong> Nothing can be published until they are mended.</p><Problems list={checked.problems} /></div>}
@@ -186,6 +197,33 @@ function ClashNote({ of }: { of: Clash }) {
           ? `In ${of.conflicts === 1 ? 'one place' : `${of.conflicts} places`} both changed the same lines: the editor has yours there. Check each one, and take theirs where that is right.`
           : 'They do not touch the same lines.'}</p>
       {of.diff && <DiffText text={of.diff.text} title="Their change" />}
+    </div>
+  )
+}
+
+// publishedSince returns the versions of a difference. Without one, the newest is known to be among
+// them.
+function publishedSince(diff: Diff | undefined, versions: Version[]): Version[] {
+  return diff ? versions.filter((v) => v.version > diff.from && v.version <= diff.to) : versions.slice(0, 1)
+}
+
+// Sides says whose the two texts are: theirs is on the left, or above where the window is narrow.
+function Sides({ of, reason }: { of: Clash; reason: string }) {
+  const who = useStore(identity)
+  return (
+    <div class="sides">
+      <section aria-label="Theirs">
+        <strong>Theirs</strong>
+        <ul>
+          {of.versions.map((v) => (
+            <li key={v.version}><a href={href(['versions', String(v.version)])}>version {v.version}</a> by {v.author || 'an unknown author'}, <Time at={v.time} />: {v.comment || 'no reason given'}</li>
+          ))}
+        </ul>
+      </section>
+      <section aria-label="Yours">
+        <strong>Yours</strong>
+        <ul><li>by {who?.name}, {of.edited && <Time at={of.edited} />}, not published: {reason || 'no reason given yet'}</li></ul>
+      </section>
     </div>
   )
 }

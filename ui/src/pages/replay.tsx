@@ -1,14 +1,16 @@
 // A replay of recorded traffic by the rules in force and by a draft. It touches no live key.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { call, callStream, type Schemas } from '../api'
+import { call, callUpload, type Schemas } from '../api'
 import { readDraft, type File as RuleFile } from '../draft'
 import { YamlEditor } from '../editor/editor'
-import { events } from '../events'
-import { bytes, count, many, share } from '../format'
+import { EventParts } from '../events'
+import { bytes, count, duration, many, share } from '../format'
 import { useLoad } from '../load'
 import { Await, Choice, Empty, Failure, Field, Page, Panel, Save, Tile } from '../parts/basic'
 import { Chart } from '../parts/chart'
+import { ImpactView } from '../parts/effects'
 import { Table } from '../parts/table'
+import { amend, type Route } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
 
@@ -18,73 +20,92 @@ type Report = Schemas['Replay']
 type Comparison = Schemas['ReplayComparison']
 
 interface Run {
-  state: 'idle' | 'runs' | 'ended'
+  state: 'idle' | 'runs' | 'cancelled' | 'ended'
+  request?: Request
+  sent?: { bytes: number; all: number; rate: number } // rate is in bytes a second
   progress?: Progress
   result?: Result
   error?: Error
 }
 
-export function Replay() {
+// Request is what the user has chosen.
+interface Request {
+  form: FormData
+  file: File | undefined
+  draft: RuleFile[] | undefined
+}
+
+export function Replay({ route }: { route: Route }) {
   const who = useStore(identity)
   const [run, setRun] = useState<Run>({ state: 'idle' })
   const abort = useRef<AbortController>(null)
   useEffect(() => () => abort.current?.abort(), [])
-  const start = (form: FormData) => {
+  const start = (request: Request) => {
     abort.current = new AbortController()
     const { signal } = abort.current
-    setRun({ state: 'runs' })
-    replay(form, signal, (part) => setRun((old) => ({ ...old, ...part }))).then(
+    setRun({ state: 'runs', request })
+    replay(request.form, signal, (part) => setRun((old) => ({ ...old, ...part }))).then(
       () => setRun((old) => ({ ...old, state: 'ended', ...(old.result ? {} : { error: new Error('the server ended the replay without a report') }) })),
-      (error: Error) => setRun(signal.aborted ? { state: 'idle' } : { state: 'ended', error }),
+      (error: Error) => setRun(signal.aborted ? { state: 'cancelled' } : { state: 'ended', error }),
     )
   }
   if (!may('operator', who)) return <Page title="Replay"><Empty>A replay needs the role operator: it takes memory and processors of the node.</Empty></Page>
   return (
     <Page title="Replay" lead="What the rules in force, and a draft, would have done to recorded traffic. A replay has counters of its own and touches no live key.">
-      <Setup busy={run.state === 'runs'} start={start} />
-      {run.state === 'runs' && <Running of={run.progress} cancel={() => abort.current?.abort()} />}
+      <Setup route={route} busy={run.state === 'runs'} start={start} />
+      {run.state === 'runs' && <Running of={run} cancel={() => abort.current?.abort()} />}
+      {run.state === 'cancelled' && <p class="box" role="status">The replay was cancelled and has no report. Nothing was changed.</p>}
       {run.error && <Failure what="The replay has no report" error={run.error} />}
-      {run.result && <Outcome of={run.result} />}
+      {run.result && <Outcome of={run.result} draft={run.request?.draft} chart={route.query.get('chart') ?? ''} />}
     </Page>
   )
 }
 
 async function replay(form: FormData, signal: AbortSignal, tell: (part: Partial<Run>) => void): Promise<void> {
-  const response = await callStream('post', '/v1/replay', { body: form, accept: 'text/event-stream', signal })
-  for await (const batch of events(response.body!)) {
-    for (const event of batch) {
-      if (event.name === 'progress') tell({ progress: JSON.parse(event.data) as Progress })
-      if (event.name === 'report') tell({ result: JSON.parse(event.data) as Result })
-    }
-  }
+  const began = performance.now()
+  const parts = new EventParts()
+  await callUpload('/v1/replay', form, {
+    signal,
+    sent: (sent, all) => tell({ sent: { bytes: sent, all, rate: (1000 * sent) / (performance.now() - began) } }),
+    received: (text) => {
+      for (const event of parts.add(text)) {
+        if (event.name === 'progress') tell({ progress: JSON.parse(event.data) as Progress })
+        if (event.name === 'report') tell({ result: JSON.parse(event.data) as Result })
+      }
+    },
+  })
 }
 
-type Source = 'upload' | 'decision_log'
-
-function Setup({ busy, start }: { busy: boolean; start: (form: FormData) => void }) {
+// Setup keeps the choices in the address of the page, but for the recording and the draft.
+function Setup({ route, busy, start }: { route: Route; busy: boolean; start: (request: Request) => void }) {
   const who = useStore(identity)
-  const [source, setSource] = useState<Source>('upload')
-  const [with_, setWith] = useState<'alone' | 'draft'>('alone')
+  const log = who?.features.includes('decision_log') ?? false
+  const source = log && route.query.get('source') === 'decision_log' ? 'decision_log' : 'upload'
+  const compared = route.query.get('rules') === 'draft' ? 'draft' : 'alone'
   const [draft, setDraft] = useState<RuleFile[]>([])
-  const [range, setRange] = useState({ since: '', until: '' })
+  const [range, setRange] = useState({ since: route.query.get('since') ?? '', until: route.query.get('until') ?? '' })
   const recording = useRef<HTMLInputElement>(null)
   const submit = (e: Event) => {
     e.preventDefault()
     const form = new FormData()
-    if (with_ === 'draft') form.append('draft', JSON.stringify({ files: draft }))
+    if (compared === 'draft') form.append('draft', JSON.stringify({ files: draft }))
     for (const name of ['since', 'until'] as const) if (range[name]) form.append(name, range[name])
-    const file = recording.current?.files?.[0]
-    if (source === 'decision_log') form.append('source', 'decision_log')
-    else if (file) form.append('log', file) // the last part
-    start(form)
+    const file = source === 'upload' ? recording.current?.files?.[0] : undefined
+    if (file) form.append('log', file) // the last part
+    else form.append('source', 'decision_log')
+    start({ form, file, draft: compared === 'draft' ? draft : undefined })
   }
-  const field = (name: 'since' | 'until') => ({ name, value: range[name], autocomplete: 'off', onInput: (e: Event) => setRange({ ...range, [name]: (e.currentTarget as HTMLInputElement).value }) })
+  const field = (name: 'since' | 'until') => ({
+    name, value: range[name], autocomplete: 'off',
+    onInput: (e: Event) => setRange({ ...range, [name]: (e.currentTarget as HTMLInputElement).value }),
+    onChange: () => amend({ [name]: range[name] }),
+  })
   return (
     <Panel title="Traffic and rules">
       <form onSubmit={submit}>
         <div class="row">
-          {who?.features.includes('decision_log') && (
-            <Field label="Traffic"><select value={source} onChange={(e) => setSource(e.currentTarget.value as Source)}>
+          {log && (
+            <Field label="Traffic"><select value={source} onChange={(e) => amend({ source: e.currentTarget.value === 'upload' ? undefined : e.currentTarget.value })}>
               <option value="upload">A file of this computer</option>
               <option value="decision_log">The decision log of this node</option>
             </select></Field>
@@ -93,9 +114,9 @@ function Setup({ busy, start }: { busy: boolean; start: (form: FormData) => void
           <Field label="Since" hint="Such as 2h, or a time. Empty: all."><input {...field('since')} /></Field>
           <Field label="Until" hint="Such as 1h, or a time."><input {...field('until')} /></Field>
         </div>
-        <Choice label="Rules" of={[['alone', 'Rules in force alone'], ['draft', 'Compare with a draft']]} value={with_} choose={setWith} />
-        {with_ === 'draft' && <DraftRules files={draft} change={setDraft} />}
-        <div class="actions"><button type="submit" class="primary" disabled={busy}>Start the replay</button></div>
+        <Choice label="Rules" of={[['alone', 'Rules in force alone'], ['draft', 'Compare with a draft']]} value={compared} choose={(v) => amend({ rules: v === 'draft' ? v : undefined })} />
+        {compared === 'draft' && <DraftRules files={draft} change={setDraft} />}
+        <div class="actions"><button type="submit" class="primary" disabled={busy || (compared === 'draft' && draft.length === 0)}>Start the replay</button></div>
       </form>
     </Panel>
   )
@@ -126,30 +147,48 @@ function DraftRules({ files, change }: { files: RuleFile[]; change: (files: Rule
   )
 }
 
-function Running({ of, cancel }: { of: Progress | undefined; cancel: () => void }) {
+// Running shows how much of the recording is sent, and then how much of it is decided: the browser
+// shows the answer only when all is sent, but the server decides from the first byte on.
+function Running({ of: { request, sent, progress }, cancel }: { of: Run; cancel: () => void }) {
+  const sending = request?.file && !(sent && sent.bytes >= sent.all)
+  const size = progress?.size ?? request?.file?.size
+  const [done, all] = sending ? [sent?.bytes, sent?.all ?? request.file?.size] : [progress?.bytes, size]
   return (
     <Panel title="The replay runs" actions={<button type="button" onClick={cancel}>Cancel</button>}>
-      <progress aria-label="Progress of the replay" {...(of?.size ? { max: of.size, value: Math.min(of.bytes, of.size) } : {})} />
-      <p role="status">{of ? `${many(of.events, 'event')}, ${bytes(of.bytes)}${of.size ? ` of ${bytes(of.size)}` : ''}` : 'The recording is sent…'}</p>
+      <progress aria-label="Progress of the replay" {...(all ? { max: all, value: Math.min(done ?? 0, all) } : {})} />
+      <p role="status">{sending ? sendingText(sent) : progress ? `${many(progress.events, 'event')} decided, ${bytes(progress.bytes)}${size ? ` of ${bytes(size)}` : ''} read.` : 'The server has all of it. It decides…'}</p>
     </Panel>
   )
 }
 
-const bounds = { events: 'a million events', keys: 'too many keys', bytes: '256 MiB of input', time: 'a minute', input: 'an unreadable place of the input' }
+function sendingText(sent: Run['sent']): string {
+  if (!sent) return 'The recording is sent…'
+  const left = (1000 * (sent.all - sent.bytes)) / Math.max(sent.rate, 1)
+  return `${bytes(sent.bytes)} of ${bytes(sent.all)} sent, about ${duration(left)} left.`
+}
 
-function Outcome({ of }: { of: Result }) {
+const bounds = {
+  events: 'a million events', keys: 'too many keys', bytes: '256 MiB of input', time: 'a minute',
+  upload: 'an upload of less than 64 KiB a second', input: 'an unreadable place of the input',
+}
+
+function Outcome({ of, draft, chart }: { of: Result; draft: RuleFile[] | undefined; chart: string }) {
   const r = of.report
   const after = r.compare
   return (
     <>
       {!of.complete && <p class="box warn" role="status"><strong>The report covers a part of the traffic:</strong> the replay ended at {of.stopped ? bounds[of.stopped] : 'a bound'}.{of.problem && ` ${of.problem}`}</p>}
+      {of.older_left_out && <p class="box warn" role="status"><strong>The report covers the newest lines of the decision log:</strong> a replay reads 256 MiB. For older lines give Until.</p>}
       {!!of.penalties?.length && <p class="box">A replay counts no penalties, so live these rules deny more: {of.penalties.join(', ')}.</p>}
-      <Panel title="Result" actions={<Save label="Save the report" name="stint-replay.json" type="application/json" text={async () => JSON.stringify(of.report, null, 2)} />}>
-        <Summary of={r} />
-        <OverTime of={r} />
-      </Panel>
+      <div class="columns">
+        <Panel title="Result" note={of.files ? `${many(of.files, 'file')} of the decision log` : ''} actions={<Save label="Save the report" name="stint-replay.json" type="application/json" text={async () => JSON.stringify(of.report, null, 2)} />}>
+          <Summary of={r} />
+          <OverTime of={r} />
+        </Panel>
+        {draft && <Panel title="The draft now" note="on the requests of the last minutes"><DraftImpact files={draft} /></Panel>}
+      </div>
       <Panel title="Rules" note={of.rules_left_out ? `without ${many(of.rules_left_out, 'rule')}` : ''}>
-        <Rules of={r} />
+        <Rules of={r} shown={chart} />
       </Panel>
       {after && (
         <div class="columns">
@@ -160,6 +199,12 @@ function Outcome({ of }: { of: Result }) {
       {r.unreadable > 0 && <p class="quiet">{many(r.unreadable, 'line')} could not be read. The first: {r.unreadable_lines.slice(0, 3).map((l) => `line ${l.line}: ${l.reason}`).join('; ')}</p>}
     </>
   )
+}
+
+// DraftImpact shows what a publication of the draft would do now, beside what it would have done.
+function DraftImpact({ files }: { files: RuleFile[] }) {
+  const valid = useLoad(async (signal) => (await call('post', '/rules/validate', { body: JSON.stringify({ files }), signal })).data, [files])
+  return <Await of={valid} what="The impact is not known">{({ impact }) => <ImpactView of={impact} whole />}</Await>
 }
 
 function Summary({ of }: { of: Report }) {
@@ -199,8 +244,7 @@ interface RuleRow {
   after: number
 }
 
-function Rules({ of }: { of: Report }) {
-  const [shown, show] = useState('')
+function Rules({ of, shown }: { of: Report; shown: string }) {
   const changes = new Map((of.compare?.per_rule ?? []).map((r) => [r.rule, r] as const))
   const rows: RuleRow[] = of.per_rule.map((r) => ({ rule: r.rule, events: r.events, before: r.denied, after: changes.get(r.rule)?.denied_after ?? r.denied }))
   for (const [rule, r] of changes) if (!rows.some((row) => row.rule === rule)) rows.push({ rule, events: 0, before: r.denied_before, after: r.denied_after })
@@ -212,11 +256,11 @@ function Rules({ of }: { of: Report }) {
       { title: 'Denied by the draft', value: (r: RuleRow) => r.after, show: (r: RuleRow) => count(r.after) },
       { title: 'Difference', value: (r: RuleRow) => r.after - r.before, show: (r: RuleRow) => <Difference of={r.after - r.before} /> },
     ] : []),
-    { title: '', value: () => '', show: (r: RuleRow) => <button type="button" class="quiet" aria-label={`Chart of ${r.rule}`} onClick={() => show(r.rule)}>Chart</button> },
+    { title: '', value: () => '', show: (r: RuleRow) => <button type="button" class="quiet" aria-label={`Chart of ${r.rule}`} onClick={() => amend({ chart: r.rule })}>Chart</button> },
   ]
   return (
     <>
-      {shown && <><h2 class="minor">{shown}</h2><OverTime of={of} rule={shown} /></>}
+      {rows.some((r) => r.rule === shown) && <><h2 class="minor">{shown}</h2><OverTime of={of} rule={shown} /></>}
       <Table name="replayed" caption="Denials of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule counted an event." />
     </>
   )
@@ -234,5 +278,5 @@ function Callers({ name, list }: { name: string; list: Comparison['top_newly_den
     { title: 'Requests', value: (c: Caller) => c.requests, show: (c: Caller) => count(c.requests) },
     { title: 'Changed', value: (c: Caller) => c.changed, show: (c: Caller) => count(c.changed) },
   ]
-  return <Table name={name} caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty="No caller." />
+  return <Table name={`newly_${name}`} caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty="No caller." />
 }

@@ -1,5 +1,6 @@
 // A chart over time. Its colours are those of classes of the style sheet.
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { zone } from '../format'
 import { useStore } from '../store'
 import { theme } from '../theme'
 import { Failure } from './basic'
@@ -51,7 +52,7 @@ export function Chart({ label, unit, times, series, height = 220, span = 0 }: { 
       <figcaption>
         <span class="unseen">{label}</span>
         {series.map((s) => <span key={s.title} class="legend"><span class={`swatch ${s.colour}`} aria-hidden="true" />{s.title}</span>)}
-        <span class="quiet">{unit}</span>
+        <span class="quiet">{unit}, {zone()}</span>
       </figcaption>
       {error && <Failure what="The chart was not loaded" error={error} />}
       <div ref={host} role="img" aria-label={`${label}: the table has the numbers`} />

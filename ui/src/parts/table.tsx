@@ -8,6 +8,8 @@ export interface Column<T> {
   title: string
   // value is what the table sorts by, filters by and copies.
   value: (row: T) => string | number
+  // unit is that of the values; copies have it in the title.
+  unit?: string
   show?: (row: T) => ComponentChildren
 }
 
@@ -102,9 +104,11 @@ function sorted<T>(rows: T[], columns: Column<T>[], sort: string): T[] {
   })
 }
 
-// asText has a line for each row, with tabs between the columns, as spreadsheets paste it.
+// asText has a line for each row, with tabs between the columns, as spreadsheets paste it. Callers
+// choose many values: what a spreadsheet would take for a formula begins with an apostrophe.
 function asText<T>(rows: T[], columns: Column<T>[]): string {
   const named = columns.filter((c) => c.title)
-  const lines = rows.map((row) => named.map((c) => String(c.value(row)).replace(/[\t\n\r]/g, ' ')).join('\t'))
-  return [named.map((c) => c.title).join('\t'), ...lines].join('\n')
+  const cell = (value: string | number) => (typeof value === 'number' ? String(value) : value.replace(/[\t\n\r]/g, ' ').replace(/^ *[=+\-@]/, "'$&"))
+  const lines = rows.map((row) => named.map((c) => cell(c.value(row))).join('\t'))
+  return [named.map((c) => (c.unit ? `${c.title} (${c.unit})` : c.title)).join('\t'), ...lines].join('\n')
 }

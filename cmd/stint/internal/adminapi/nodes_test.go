@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -99,4 +100,21 @@ func TestANodeThatNeverHadTheRulesLosesNothing(t *testing.T) {
 		t.Error(got.body)
 	}
 	f.want(200, "PUT", "/rules/mine", `{"limit":"5/s"}`)
+}
+
+// A node answers for itself while the source of the rules fails.
+func TestANodeKnowsItselfWithoutTheSource(t *testing.T) {
+	f := newFixture(t, "")
+	source := &sharedSource{err: errors.New("no route to 10.0.0.1")}
+	f.keeper = ruleset.NewManager(ruleset.Options{Source: source, Node: func() ruleset.Node { return ruleset.Node{ID: "this"} }, OnSet: func(*rule.Set, ruleset.Version) {}})
+	f.Rules = f.keeper
+	if got := f.want(503, "GET", "/nodes", ""); strings.Contains(got.body, "10.0.0.1") {
+		t.Error(got.body)
+	}
+	if got := f.want(200, "GET", "/nodes?self", ""); !strings.Contains(got.body, `{"nodes":[{"id":"this",`) {
+		t.Error(got.body)
+	}
+	f.want(200, "GET", "/nodes?self=true", "")
+	f.want(503, "GET", "/nodes?self=false", "")
+	f.want(400, "GET", "/nodes?self=perhaps", "")
 }

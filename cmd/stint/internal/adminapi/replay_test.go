@@ -226,7 +226,9 @@ func TestASilentUploadIsEnded(t *testing.T) {
 	}
 	from, to := io.Pipe()
 	defer to.Close()
-	go func() { _, _ = io.WriteString(to, "--x\r\nContent-Disposition: form-data; name=\"draft\"\r\n\r\nrules") }()
+	go func() {
+		_, _ = io.WriteString(to, "--x\r\nContent-Disposition: form-data; name=\"draft\"\r\n\r\nrules")
+	}()
 	if got := f.post(t.Context(), s.URL, from, "multipart/form-data; boundary=x"); got.StatusCode != http.StatusBadRequest {
 		t.Errorf("within the draft: %s", got.Status)
 	}
