@@ -28,6 +28,8 @@ type tab struct {
 	t    *testing.T
 	ctx  context.Context //nolint:containedctx // chromedp identifies a tab by its context
 	base string
+	// keyboard: click, fill and write reach their controls with the tabulator alone.
+	keyboard bool
 
 	mu     sync.Mutex
 	faults []string // guarded by mu: exceptions, and what the policy of the page forbids
@@ -170,6 +172,15 @@ func control(name string) string {
 func (b *tab) click(name string) {
 	b.t.Helper()
 	b.await("!" + control(name) + "?.disabled && " + control(name))
+	if b.keyboard {
+		b.tabTo(name)
+		key := " " // presses a button and changes a box
+		if b.eval("document.activeElement.localName") == "a" {
+			key = "\r"
+		}
+		b.run(chromedp.KeyEvent(key))
+		return
+	}
 	b.eval("(() => { const e = " + control(name) + "; e.focus(); e.click() })()")
 }
 
@@ -177,18 +188,49 @@ func (b *tab) click(name string) {
 func (b *tab) fill(name, text string) {
 	b.t.Helper()
 	b.await(control(name))
-	b.eval("(() => { const e = " + control(name) + "; e.focus(); e.select?.() })()")
+	if b.keyboard {
+		b.tabTo(name)
+		b.run(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)))
+	} else {
+		b.eval("(() => { const e = " + control(name) + "; e.focus(); e.select?.() })()")
+	}
 	b.run(input.InsertText(text))
 }
 
-// editor is an expression for the element of the editor that has the text.
-const editor = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')"
+// tabTo presses the tabulator until the control with a name has the focus.
+func (b *tab) tabTo(name string) {
+	b.t.Helper()
+	b.await(control(name))
+	b.tabUntil("document.activeElement === "+control(name), name)
+}
+
+// tabUntil presses the tabulator until an expression is true.
+func (b *tab) tabUntil(expression, name string) {
+	b.t.Helper()
+	for range 200 {
+		if b.eval("!!("+expression+")") == true {
+			return
+		}
+		b.run(chromedp.KeyEvent("\t"))
+	}
+	b.t.Fatalf("the tabulator does not reach %q", name)
+}
+
+// editor is an expression for the element of the editor that has the text of the user.
+const editor = "(e => e?.querySelector('.cm-merge-b .cm-content') ?? e?.querySelector('.cm-content'))(document.querySelector('.editor')?.shadowRoot)"
+
+// theirs is an expression for the text of somebody else that stands beside it.
+const theirs = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-merge-a .cm-content')"
 
 // write pastes a text into the editor, in place of its text.
 func (b *tab) write(text string) {
 	b.t.Helper()
 	b.await(editor)
-	b.eval(editor + ".focus()")
+	if b.keyboard {
+		b.tabUntil("document.querySelector('.editor').shadowRoot.activeElement === "+editor, "the editor")
+	} else {
+		b.eval(editor + ".focus()")
+	}
 	b.run(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)))
 	b.eval("(() => { const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', " + quote(text) + "); " +
 		editor + ".dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true})) })()")

@@ -5,16 +5,12 @@ package uitest
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 )
 
@@ -29,6 +25,12 @@ func TestOperatorEditsARule(t *testing.T) {
 	busy(w)
 	b := newTab(t, w.pages(), phone)
 	b.signIn(operator)
+	w.editsARule(b, "olga")
+}
+
+func (w *world) editsARule(b *tab, who string) {
+	t := w.t
+	t.Helper()
 	b.click("Rules")
 	b.click("orders")
 	b.sees("30 an hour for each API key")
@@ -46,10 +48,10 @@ func TestOperatorEditsARule(t *testing.T) {
 	b.click("Publish the rule")
 	b.await("location.hash === '#/rules/orders'")
 	b.sees("2 a minute for each API key")
-	if got := w.do(http.MethodGet, "/rules/history?n=1", ""); !strings.Contains(got, `"author":"olga","comment":"weniger für alle <script>alert(1)</script>"`) {
+	if got := w.do(http.MethodGet, "/rules/history?n=1", ""); !strings.Contains(got, `"author":"`+who+`","comment":"weniger für alle <script>alert(1)</script>"`) {
 		t.Error(got)
 	}
-	b.goTo("#/versions")
+	b.click("Versions")
 	b.sees("<script>alert(1)</script>")
 }
 
@@ -69,6 +71,10 @@ func TestTwoOperatorsEditAtOnce(t *testing.T) {
 	b.sees("Somebody else has published a change meanwhile")
 	b.sees("Their change")
 	b.sees("They do not touch the same lines.")
+	b.sees("version 2 by ada")
+	b.sees("the first one")
+	b.sees("by olga")
+	b.await(theirs + ".innerText.includes('/v2/orders') && !" + theirs + ".innerText.includes('headers: ietf')")
 	b.await(editor + ".innerText.includes('/v2/orders')")
 	b.await(editor + ".innerText.includes('headers: ietf')")
 	b.audit("merged")
@@ -90,20 +96,35 @@ func (b *tab) publish(reason string) {
 }
 
 // Where both changed the same lines, the editor keeps those of the user, and takes the others
-// on demand.
+// on demand: the text of the other is beside that of the user, or in one column on a phone.
 func TestConflictIsSolvedByHand(t *testing.T) {
 	w := newWorld(t)
 	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
 	b.signIn(operator)
-	b.write("id: orders\n" + orders + "limit: 7/m\n")
-	b.sees("No mistakes.")
-	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 8/m\n")
-	b.click("Review the change…")
-	b.sees("In one place both changed the same lines")
-	b.await("document.querySelector('.editor').shadowRoot.querySelector('.cm-deletedChunk').innerText.includes('8/m')")
-	b.eval("[...document.querySelector('.editor').shadowRoot.querySelectorAll('button')].find(e => e.innerText === 'Take theirs').focus()")
-	b.run(chromedp.KeyEvent("\r"))
-	b.sees("Nothing is changed yet.")
+	const deleted = "document.querySelector('.editor').shadowRoot.querySelector('.cm-deletedChunk')"
+	const take = "[...document.querySelector('.editor').shadowRoot.querySelectorAll('button[name=reject]')]"
+	for n, l := range []look{desk, phone} {
+		b.run(b.looks(l))
+		b.goTo("#/rules/orders/edit")
+		b.write(fmt.Sprintf("id: orders\n%slimit: 7%d/m\n", orders, n))
+		b.sees("No mistakes.")
+		w.do(http.MethodPut, "/rules/orders", fmt.Sprintf("id: orders\n%slimit: 8%d/m\n", orders, n))
+		b.click("Review the change…")
+		b.sees("In one place both changed the same lines")
+		b.sees("the test prepares") // the reason of the other
+		b.audit("a conflict")
+		b.await(fmt.Sprintf("(%s ?? %s).innerText.includes('8%d/m')", theirs, deleted, n))
+		b.await(fmt.Sprintf("%s.innerText.includes('7%d/m')", editor, n))
+		b.run(b.looks([]look{phone, desk}[n])) // the text stays when the window is turned
+		b.await(fmt.Sprintf("(%s ?? %s).innerText.includes('8%d/m') && (!!%s === %v)", theirs, deleted, n, theirs, n == 1))
+		b.await(fmt.Sprintf("%s.innerText.includes('7%d/m')", editor, n))
+		b.run(b.looks(l))
+		b.await(fmt.Sprintf("!!%s === %v && %s.length === 1", theirs, n == 0, take))
+		b.eval(take + "[0].focus()")
+		b.run(chromedp.KeyEvent("\r"))
+		b.sees("Nothing is changed yet.")
+		b.click("Close")
+	}
 }
 
 // Values that callers choose are text, whatever they contain.
@@ -225,8 +246,15 @@ func TestViewerSeesNoControlThatWrites(t *testing.T) {
 func TestOperatorBansAKey(t *testing.T) {
 	w := newWorld(t)
 	busy(w)
-	b := newTab(t, w.pages()+"#/key", phone)
+	b := newTab(t, w.pages()+"#/now", phone)
 	b.signIn(operator)
+	w.bansAKey(b)
+}
+
+func (w *world) bansAKey(b *tab) {
+	t := w.t
+	t.Helper()
+	b.click("Key")
 	b.fill("API key", "sk_live_0")
 	b.click("Look up")
 	b.sees("denied: nothing left")
@@ -254,7 +282,7 @@ func TestOperatorBansAKey(t *testing.T) {
 	if address, _ := b.eval("location.href").(string); strings.Contains(address, "sk_live") {
 		t.Error(address)
 	}
-	b.goTo("#/audit")
+	b.click("Audit")
 	b.sees("tries passwords")
 	b.lacks("sk_live_0")
 }
@@ -280,9 +308,17 @@ func TestOperatorReplaysARecording(t *testing.T) {
 	w := newWorld(t)
 	b := newTab(t, w.pages()+"#/replay", phone)
 	b.signIn(operator)
+	w.replays(b)
+}
+
+func (w *world) replays(b *tab) {
+	t := w.t
+	t.Helper()
 	b.replay(recording(t))
 	b.sees("denied anew")
 	b.sees("2 callers")
+	b.sees("The draft now") // the impact on the requests of the last minutes
+	b.sees("allowed before, denied now")
 	b.audit("report of a replay")
 	before := w.do(http.MethodPost, "/v1/peek", `{"key":"alice","rule":"orders"}`)
 	if !strings.Contains(before, `"remaining":20`) {
@@ -313,47 +349,4 @@ func (b *tab) replay(path string) {
 	b.write(strings.Replace(someRules, "20/m", "1/m", 1))
 	b.click("Start the replay")
 	b.sees("denied by the draft")
-}
-
-// An admin rolls back below a prefix of a proxy, with the keyboard alone.
-func TestRollBackWithTheKeyboardBelowAPrefix(t *testing.T) {
-	w := newWorld(t)
-	busy(w)
-	target, err := url.Parse("http://" + w.admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httptest.NewServer(http.StripPrefix("/prefix", httputil.NewSingleHostReverseProxy(target)))
-	t.Cleanup(proxy.Close)
-	b := newTab(t, proxy.URL+"/prefix/ui/", desk)
-	b.await("document.activeElement === " + control("Admin token"))
-	b.run(input.InsertText(admin), chromedp.KeyEvent("\r"))
-	b.sees("This node")
-	b.tabTo("Versions")
-	b.run(chromedp.KeyEvent("\r"))
-	b.sees("in force")
-	b.tabTo("Roll back to version 1")
-	b.run(chromedp.KeyEvent("\r"))
-	b.sees("allowed before, denied now")
-	b.tabTo("Reason")
-	b.run(input.InsertText("the keyboard is enough"))
-	b.tabTo("Publish although too much would be denied")
-	b.run(chromedp.KeyEvent(" "))
-	b.tabTo("Roll back to version 1")
-	b.run(chromedp.KeyEvent("\r"))
-	b.sees("the keyboard is enough")
-	b.sees("Version 3")
-}
-
-// tabTo presses the tabulator until the control with a name has the focus.
-func (b *tab) tabTo(name string) {
-	b.t.Helper()
-	b.await(control(name))
-	for range 80 {
-		b.run(chromedp.KeyEvent("\t"))
-		if ok, _ := b.isTrue("document.activeElement === " + control(name)); ok {
-			return
-		}
-	}
-	b.t.Fatalf("the tabulator does not reach %q", name)
 }

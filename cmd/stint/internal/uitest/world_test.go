@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,9 +79,11 @@ type world struct {
 	server        *processtest.Process
 	admin, http   string
 	tokens, state string
+	options       []string // more options of the server
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld starts a server with the given options beside those that all worlds have.
+func newWorld(t *testing.T, options ...string) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a browser")
@@ -89,7 +92,7 @@ func newWorld(t *testing.T) *world {
 		t.Skip("chromium is not installed (run scripts/install-test-servers)")
 	}
 	axe(t) // skips before the test has begun
-	w := &world{t: t, redis: redistest.Server(t), admin: processtest.FreeAddr(t), http: processtest.FreeAddr(t), state: t.TempDir()}
+	w := &world{t: t, redis: redistest.Server(t), admin: processtest.FreeAddr(t), http: processtest.FreeAddr(t), state: t.TempDir(), options: options}
 	w.tokens = filepath.Join(w.state, "tokens")
 	w.writeTokens(viewer, operator, admin)
 	w.start()
@@ -116,8 +119,12 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.server = processtest.Start(w.t, w.admin, path, "serve", "--admin", w.admin, "--http", w.http, "--grpc", "off", "--state-dir", w.state,
-		"--store", "redis://"+w.redis.Addr(), "--rules", "redis://"+w.redis.Addr(), "--admin-tokens-file", w.tokens)
+	arguments := []string{"serve", "--admin", w.admin, "--http", w.http, "--grpc", "off", "--state-dir", w.state,
+		"--rules", "redis://" + w.redis.Addr(), "--admin-tokens-file", w.tokens}
+	if !slices.Contains(w.options, "--store") {
+		arguments = append(arguments, "--store", "redis://"+w.redis.Addr())
+	}
+	w.server = processtest.Start(w.t, w.admin, path, append(arguments, w.options...)...)
 }
 
 // do makes a request of the admin API as the admin, and returns the answer.

@@ -1,0 +1,96 @@
+//go:build linux
+
+package uitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A link shows the same again: filters, order, range and what is open are in the address.
+func TestLinksCarryTheState(t *testing.T) {
+	w := newWorld(t, "--decision-log", t.TempDir()+"/decisions.jsonl")
+	busy(w)
+	b := newTab(t, w.pages()+"#/now", desk)
+	b.signIn(admin)
+	field := func(name, value string) string { return fmt.Sprintf("%s?.value === %q", control(name), value) }
+	pressed := func(name string) string { return control(name) + "?.getAttribute('aria-pressed') === 'true'" }
+	for hash, shows := range map[string]string{
+		"#/now?rule=orders&live.sort=-Denied":                                   "document.querySelector('[aria-label=\"Rule orders\"]') && document.querySelector('th[aria-sort=descending]')",
+		"#/now?nodes=all":                                                       pressed("All nodes"),
+		"#/rules?q=login&sort=denied":                                           field("Search the rules", "login"),
+		"#/versions?from=1&to=2&versions.filter=ada":                            field("Filter: Versions", "ada"),
+		"#/top?by=allowed&window=1h&rule=orders":                                pressed("1 hour") + " && " + pressed("Allowed"),
+		"#/nodes?nodes.filter=in+force&shards.sort=-Refused":                    field("Filter: Nodes", "in force"),
+		"#/replay?source=decision_log&since=2h&until=1h&rules=draft":            field("Since", "2h") + " && " + field("Until", "1h") + " && " + field("Traffic", "decision_log") + " && " + pressed("Compare with a draft"),
+		"#/audit?who=ada&what=orders&result=done&since=24h&audit.sort=-Version": field("Who", "ada") + " && " + field("Since", "24h") + " && " + field("Result", "done"),
+	} {
+		b.goTo(hash)
+		b.await(shows)
+		if got := b.eval("location.hash"); got != hash {
+			t.Errorf("%s has become %v", hash, got)
+		}
+	}
+}
+
+// The decision log of the node is replayed with its old files.
+func TestTheDecisionLogIsReplayedWithItsOldFiles(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "decisions.jsonl")
+	w := newWorld(t, "--decision-log", log, "--decision-log-sample", "100%", "--decision-log-max-bytes", "20000")
+	busy(w)
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(20 * time.Millisecond) { // the log writes five times a second
+		if old, _ := filepath.Glob(log + ".2*"); len(old) > 0 {
+			break
+		}
+		w.check("sk_live_0", "/about")
+	}
+	b := newTab(t, w.pages()+"#/replay?source=decision_log&since=2h", desk)
+	b.signIn(operator)
+	b.await(`(() => { ` + control("Start the replay") + `?.click(); return /\d\d\d\s+of 5 callers/.test(document.body.innerText) })()`)
+	b.await(`/\d+ files of the decision log/.test(document.body.innerText)`)
+	b.click("Chart of orders")
+	b.await("location.hash.includes('chart=orders')")
+}
+
+// A set of several files is edited one file at a time, and the others stay as they are.
+func TestOneOfSeveralFilesIsEdited(t *testing.T) {
+	w := newWorld(t)
+	const orders, logins = "# of the shop\nrules:\n  - {id: orders, match: {path_prefix: /v1/orders}, by: [api_key], limit: 20/m}\n",
+		"# of the door\nrules:\n  - {id: logins, match: {path: /login}, by: [ip], limit: 5/m}\n"
+	type file struct {
+		Name string `json:"name"`
+		Text string `json:"text"`
+	}
+	type set struct {
+		Files []file `json:"files"`
+	}
+	body, err := json.Marshal(set{[]file{{"orders.yaml", orders}, {"logins.yaml", logins}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do(http.MethodPut, "/rules?force=true", string(body))
+	b := newTab(t, w.pages()+"#/rules/*/edit?file=logins.yaml", desk)
+	b.signIn(admin)
+	b.await(editor + ".innerText.includes('of the door')")
+	b.write(strings.Replace(logins, "5/m", "x/m", 1))
+	b.sees("logins.yaml, line 3")
+	b.write(strings.Replace(logins, "5/m", "6/m", 1))
+	b.sees("No mistakes.")
+	b.click("orders.yaml")
+	b.await(editor + ".innerText.includes('of the shop')")
+	b.click("logins.yaml")
+	b.await(editor + ".innerText.includes('6/m')")
+	b.click("Review the change…")
+	b.fill("Reason", "one of two")
+	b.click("Publish all rules")
+	b.await("location.hash === '#/rules'")
+	var got set
+	if err := json.Unmarshal([]byte(w.do(http.MethodGet, "/rules", "")), &got); err != nil || len(got.Files) != 2 || got.Files[0].Text != orders || !strings.Contains(got.Files[1].Text, "6/m") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,57 @@
+//go:build linux
+
+package uitest
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// slowBody is the body of a request over a slow line, until the line is fast.
+type slowBody struct {
+	io.ReadCloser
+
+	fast *atomic.Bool
+}
+
+func (s slowBody) Read(p []byte) (int, error) {
+	if !s.fast.Load() {
+		<-time.After(50 * time.Millisecond)
+		p = p[:min(len(p), 16<<10)]
+	}
+	return s.ReadCloser.Read(p)
+}
+
+// While a recording is sent, the page shows how much of it, and the user can cancel: the next
+// replay need not wait for the end of the first.
+func TestAnUploadShowsItsProgressAndIsCancelled(t *testing.T) {
+	w := newWorld(t)
+	var fast atomic.Bool
+	b := newTab(t, w.prefixed(func(r *http.Request) { r.Body = slowBody{r.Body, &fast} })+"#/replay", desk)
+	b.signIn(operator)
+	line := `{"t":"2026-03-03T07:12:00Z","api_key":"alice","path":"/v1/orders/1","note":"` + strings.Repeat("x", 2000) + `"}` + "\n"
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(path, []byte(strings.Repeat(line, 10_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("Recording")
+	b.run(chromedp.SetUploadFiles("input[type=file]", []string{path}, chromedp.ByQuery))
+	b.click("Start the replay")
+	b.await(`/[\d.]+ MiB of 19\.\d MiB sent, about \d+.* left\./.test(document.body.innerText)`)
+	b.await("(e => e.value > 0 && e.value < e.max)(document.querySelector('progress'))")
+	b.audit("an upload")
+	b.click("Cancel")
+	b.sees("The replay was cancelled and has no report.")
+	fast.Store(true)
+	b.click("Start the replay")
+	b.sees("denied by the rules in force")
+	b.sees("10,000")
+}
