@@ -314,10 +314,11 @@ func TestOperatorReplaysARecording(t *testing.T) {
 func (w *world) replays(b *tab) {
 	t := w.t
 	t.Helper()
+	w.check("carol", "/v1/orders/1") // for the impact on the requests of the last minutes
 	b.replay(recording(t))
 	b.sees("denied anew")
 	b.sees("2 callers")
-	b.sees("The draft now") // the impact on the requests of the last minutes
+	b.sees("The draft now")
 	b.sees("allowed before, denied now")
 	b.audit("report of a replay")
 	before := w.do(http.MethodPost, "/v1/peek", `{"key":"alice","rule":"orders"}`)

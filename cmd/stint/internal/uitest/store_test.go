@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,9 +16,9 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// traffic makes requests, with a pause after each, until the test ends. It does not care whether
-// they are answered.
-func (w *world) traffic(pause time.Duration) {
+// traffic makes requests of a number of callers, with a pause after each, until the test ends. It
+// does not care whether they are answered.
+func (w *world) traffic(callers int, pause time.Duration) {
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	w.t.Cleanup(func() { close(done); <-ended })
@@ -28,7 +30,7 @@ func (w *world) traffic(pause time.Duration) {
 				return
 			case <-time.After(pause):
 			}
-			body := fmt.Appendf(nil, `{"attributes":{"api_key":"sk_live_%d","path":%q,"method":"POST","ip":"192.0.2.1"}}`, n%5, []string{"/v1/orders/1", "/login"}[n%2])
+			body := fmt.Appendf(nil, `{"attributes":{"api_key":"sk_live_%d","path":%q,"method":"POST","ip":"192.0.2.%d"}}`, n%callers, []string{"/v1/orders/1", "/login"}[n%2], n%callers)
 			response, err := http.Post("http://"+w.http+"/v1/check", "application/json", bytes.NewReader(body)) //nolint:noctx // it ends with the server
 			if err == nil {
 				_ = response.Body.Close()
@@ -51,11 +53,13 @@ func (w *world) self() *ruleset.NodeStatus {
 // since when, and what share of them. The page of the nodes has the errors and the circuit, also
 // when the source of the rules fails too. When the store is back, the banner goes.
 func TestAStoreThatFailsIsShown(t *testing.T) {
-	store := redistest.Server(t)
+	t.Parallel() // it waits most of its time
+	cluster := redistest.Cluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	store := cluster.Nodes[1]
 	// A busy machine is slow, which is no failure here.
-	w := newWorld(t, "--store", "redis://"+store.Addr(), "--store-slow", "0", "--store-deadline", "1s")
+	w := newWorld(t, "--store", "redis-cluster://"+strings.Join(cluster.Addrs(), ","), "--store-slow", "0", "--store-deadline", "1s")
 	w.do(http.MethodPut, "/rules?force=true", someRules+"    on_store_failure: closed\n") // of logins
-	w.traffic(20 * time.Millisecond)
+	w.traffic(50, 20*time.Millisecond)
 	b := newTab(t, w.pages(), desk)
 	b.signIn(viewer)
 	b.sees("logins")
@@ -67,7 +71,10 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 	store.Kill()
 	b.goTo("#/now")
 	b.sees("Degraded since")
-	b.sees("the store since")
+	b.sees(store.Addr() + " since")
+	for _, other := range []*redistest.Process{cluster.Nodes[0], cluster.Nodes[2]} {
+		b.lacks(other.Addr() + " since")
+	}
 	b.sees("circuit open")
 	b.await(`/\d+ claims? allowed \(open\), \d+ claims? denied \(closed\) in 10 seconds/.test(document.body.innerText)`)
 	b.await(`/since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+: [\d.]+ % of the requests of the last 10 seconds/.test(document.querySelector('[role=alert]').innerText)`)
@@ -77,12 +84,16 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 	b.goTo("#/nodes")
 	b.sees("store unavailable")
 	status := w.self()
-	if status.StoreUp || status.LastError == nil || len(status.Breakers) != 1 || status.Breakers[0].Opens == 0 || status.Breakers[0].Refused == 0 {
+	if status.StoreUp || status.LastError == nil || len(status.Breakers) != 3 {
 		t.Fatalf("%+v", status)
+	}
+	at := slices.IndexFunc(status.Breakers, func(b ruleset.NodeBreaker) bool { return b.Shard == store.Addr() })
+	if at < 0 || status.Breakers[at].Opens == 0 || status.Breakers[at].Refused == 0 {
+		t.Fatalf("%+v", status.Breakers)
 	}
 	b.await("[...document.querySelectorAll('td .badge')].some(e => e.innerText === 'open')")
 	b.sees(status.LastError.Kind)
-	b.await(`[...document.querySelectorAll('td')].some(e => parseInt(e.innerText.replace(/,/g, '')) >= ` + fmt.Sprint(status.Breakers[0].Refused) + ` && e.innerText.endsWith('calls'))`)
+	b.await(`[...document.querySelectorAll('td')].some(e => parseInt(e.innerText.replace(/,/g, '')) >= ` + fmt.Sprint(status.Breakers[at].Refused) + ` && e.innerText.endsWith('calls'))`)
 	b.audit("nodes without a store")
 
 	w.redis.Freeze() // the source of the rules
@@ -98,6 +109,7 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 
 // The page of the nodes shows how full the memory of a node is, and what it has leased.
 func TestNodesShowMemoryAndLeases(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	w := newWorld(t, "--store", "memory", "--max-keys", "10000")
 	for n := range 100 {
 		w.check(fmt.Sprint("key-", n), "/v1/orders/1")
@@ -109,7 +121,7 @@ func TestNodesShowMemoryAndLeases(t *testing.T) {
 
 	w = newWorld(t)
 	w.do(http.MethodPut, "/rules/orders", "{match: {path_prefix: /v1/orders}, by: [api_key], limit: 10000/m, consistency: leased}")
-	w.traffic(time.Millisecond) // only busy keys are leased
+	w.traffic(5, time.Millisecond) // only busy keys are leased
 	b = newTab(t, w.pages()+"#/nodes", desk)
 	b.signIn(viewer)
 	b.await(`/[1-9]\d* tokens? of [1-5] keys?/.test(document.body.innerText)`)
