@@ -17,7 +17,7 @@ import (
 )
 
 // Rules reads and publishes rules. [ruleset.Manager] implements it.
-type Rules interface {
+type Rules interface { //nolint:interfacebloat // the manager is one object, and each method is one endpoint's
 	// Current returns the rules that this node runs.
 	Current() (*rule.Set, ruleset.Version)
 	History(ctx context.Context, n int) ([]ruleset.Version, error)

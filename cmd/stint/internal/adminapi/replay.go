@@ -336,24 +336,32 @@ func (a *API) runReplay(r *request, q *replayRequest, upload *pacedReader, out *
 		return
 	}
 	body := replayReport{Complete: err == nil, Report: report, Files: q.files, OlderLeftOut: q.leftOut, Penalties: penalized(&q.options)}
-	switch {
-	case err == nil:
-	case errors.Is(context.Cause(ctx), errMostEvents):
-		body.Stopped = "events"
-	case errors.Is(err, replay.ErrMostKeys):
-		body.Stopped = "keys"
-	case errors.Is(err, errTooLong):
-		body.Stopped = "bytes"
-	case errors.Is(err, errSlowUpload), errors.Is(context.Cause(ctx), errSlowUpload):
-		body.Stopped = "upload"
-	case ctx.Err() != nil:
-		body.Stopped = "time"
-	default:
-		body.Stopped, body.Problem = "input", problemOf(err, report.Unreadable)
+	if err != nil {
+		if body.Stopped = stoppedBy(ctx, err); body.Stopped == "input" {
+			body.Problem = problemOf(err, report.Unreadable)
+		}
 	}
 	body.RulesLeftOut = cutRules(&body.Report)
 	out.sendJSON("report", body)
 	out.flush()
+}
+
+// stoppedBy returns which bound has ended a replay with an error; input if none did.
+func stoppedBy(ctx context.Context, err error) string {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errMostEvents):
+		return "events"
+	case errors.Is(err, replay.ErrMostKeys):
+		return "keys"
+	case errors.Is(err, errTooLong):
+		return "bytes"
+	case errors.Is(err, errSlowUpload), errors.Is(cause, errSlowUpload):
+		return "upload"
+	case cause != nil:
+		return "time"
+	}
+	return "input"
 }
 
 // problemOf says what is wrong with an input, without what a read error may tell of this machine.

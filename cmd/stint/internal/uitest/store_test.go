@@ -31,7 +31,7 @@ func (w *world) traffic(callers int, pause time.Duration) {
 			case <-time.After(pause):
 			}
 			body := fmt.Appendf(nil, `{"attributes":{"api_key":"sk_live_%d","path":%q,"method":"POST","ip":"192.0.2.%d"}}`, n%callers, []string{"/v1/orders/1", "/login"}[n%2], n%callers)
-			response, err := http.Post("http://"+w.http+"/v1/check", "application/json", bytes.NewReader(body)) //nolint:noctx // it ends with the server
+			response, err := http.Post("http://"+w.http+"/v1/check", "application/json", bytes.NewReader(body))
 			if err == nil {
 				_ = response.Body.Close()
 			}
