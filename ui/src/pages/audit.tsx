@@ -45,7 +45,7 @@ export function Entries({ filter }: { filter: Filter }) {
   return (
     <Await of={entries} what="The audit log was not loaded">
       {(list) => <Table name="audit" caption="Changes" rows={list} columns={columns} keyOf={(e) => e.time + e.from + e.what}
-        empty={selected ? 'Nobody has made such a change since this process started.' : 'Nobody has changed anything since this process started.'} />}
+        empty={selected ? 'Nobody has made such a change since this process started. Empty a field to see more; older changes are in the log of the node.' : 'Nobody has changed anything since this process started. Older changes are in the log of the node.'} />}
     </Await>
   )
 }

@@ -178,6 +178,7 @@ function Outcome({ of, draft, chart }: { of: Result; draft: RuleFile[] | undefin
   return (
     <>
       {!of.complete && <p class="box warn" role="status"><strong>The report covers a part of the traffic:</strong> the replay ended at {of.stopped ? bounds[of.stopped] : 'a bound'}.{of.problem && ` ${of.problem}`}</p>}
+      {of.complete && r.events === 0 && <p class="box" role="status">No event of the traffic is in the range of time. Empty Since and Until to replay all of it.</p>}
       {of.older_left_out && <p class="box warn" role="status"><strong>The report covers the newest lines of the decision log:</strong> a replay reads 256 MiB. For older lines give Until.</p>}
       {!!of.penalties?.length && <p class="box">A replay counts no penalties, so live these rules deny more: {of.penalties.join(', ')}.</p>}
       <div class="columns">
@@ -261,7 +262,7 @@ function Rules({ of, shown }: { of: Report; shown: string }) {
   return (
     <>
       {rows.some((r) => r.rule === shown) && <><h2 class="minor">{shown}</h2><OverTime of={of} rule={shown} /></>}
-      <Table name="replayed" caption="Denials of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule counted an event." />
+      <Table name="replayed" caption="Denials of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule counted an event. Choose a longer range of time, or another recording." />
     </>
   )
 }

@@ -7,7 +7,7 @@ import { useLoad } from '../load'
 import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Tile, Time } from '../parts/basic'
 import { Change } from '../parts/change'
 import { Table } from '../parts/table'
-import { amend, go, href, type Route } from '../router'
+import { amend, go, href, useRoute, type Route } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
 import { Edit, newRuleTarget, ruleTarget, setTarget } from './edit'
@@ -148,7 +148,7 @@ function Drafts() {
 
 function OneRule({ id }: { id: string }) {
   const who = useStore(identity)
-  const [by, setBy] = useState<'denied' | 'allowed' | 'shadow'>('denied')
+  const by = (useRoute().query.get('by') ?? 'denied') as 'denied' | 'allowed' | 'shadow'
   const words = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { rule: id }, signal })).data.rules[0], [id], 5)
   const rule = useLoad(async (signal) => (await callText('get', '/rules/{id}', { path: { id }, accept: 'application/yaml', signal })).data, [id])
   return (
@@ -174,7 +174,7 @@ function OneRule({ id }: { id: string }) {
         <Await of={rule} what="The rule was not loaded">{(text) => <pre class="text" tabIndex={0} role="region" aria-label="Text of the rule">{text}</pre>}</Await>
       </Panel>
       <Panel title="Keys that it hits most" note="this node, last hour"
-        actions={<Choice label="Which requests" of={[['denied', 'Denied'], ['allowed', 'Allowed'], ['shadow', 'Shadow']]} value={by} choose={setBy} />}>
+        actions={<Choice label="Which requests" of={[['denied', 'Denied'], ['allowed', 'Allowed'], ['shadow', 'Shadow']]} value={by} choose={(v) => amend({ by: v })} />}>
         <TopKeys by={by} window="1h" rule={id} limit={20} />
       </Panel>
       <Panel title="History" note="the versions that changed the text of this rule"><History rule={id} /></Panel>

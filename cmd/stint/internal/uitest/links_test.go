@@ -23,6 +23,7 @@ func TestLinksCarryTheState(t *testing.T) {
 	for hash, shows := range map[string]string{
 		"#/now?rule=orders&live.sort=-Denied":                                   "document.querySelector('[aria-label=\"Rule orders\"]') && document.querySelector('th[aria-sort=descending]')",
 		"#/now?nodes=all":                                                       pressed("All nodes"),
+		"#/rules/orders?by=allowed":                                             pressed("Allowed"),
 		"#/rules?q=login&sort=denied":                                           field("Search the rules", "login"),
 		"#/versions?from=1&to=2&versions.filter=ada":                            field("Filter: Versions", "ada"),
 		"#/top?by=allowed&window=1h&rule=orders":                                pressed("1 hour") + " && " + pressed("Allowed"),
