@@ -8,13 +8,11 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/rule"
 )
@@ -51,8 +49,6 @@ const (
 	progressEvery = 250 * time.Millisecond
 	// mostReplayRules bounds the rules that a report lists: those with the most denials.
 	mostReplayRules = 200
-	// uploadPace is the least pace of an upload, in bytes a second.
-	uploadPace = 64 << 10
 	// maxReplayField is the longest text of a part that is neither rules nor traffic.
 	maxReplayField = 200
 )
@@ -227,76 +223,6 @@ func (q *replayRequest) set(name, text string, now time.Time) (err error) {
 		err = badRequest("%.40q: is not a known part (use draft, since, until, format, top, and then source or log)", name)
 	}
 	return err
-}
-
-// openDecisionLog opens the decision log of this server as the input.
-func (a *API) openDecisionLog(q *replayRequest) error {
-	if a.DecisionLog == "" {
-		return notFound("source: this server writes no decision log to a file (start it with --decision-log FILE, or send the part log)")
-	}
-	o := &q.options
-	log, err := decisionlog.OpenFiles(a.DecisionLog, o.Since, o.Until, a.replayBounds.bytes)
-	if err != nil {
-		a.Logger.Error("replay: the decision log cannot be read", "error", err)
-		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "source: the decision log cannot be read (the log of the node has the cause)"}
-	}
-	q.size, q.files, q.leftOut = log.Size, log.Files, log.OlderLeftOut
-	q.input = replay.Input{Name: "decision log", Reader: log}
-	q.close = func() { _ = log.Close() }
-	return nil
-}
-
-var errTooLong = errors.New("the input is longer than this server replays")
-
-// boundReader fails after a number of bytes.
-type boundReader struct {
-	from io.Reader
-	left int64
-}
-
-func (b *boundReader) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}
-
-// errSlowUpload ends an upload that does not keep its pace.
-var errSlowUpload = errors.New("the upload is too slow")
-
-// pacedReader reads the body of a request that has to arrive at a pace of at least uploadPace.
-// Only the time in which the reader waits for the client counts, because a replay may be slower
-// than the upload. A client may be behind the pace for the time silent, and never ahead of it:
-// what it has sent fast does not let it be silent later.
-type pacedReader struct {
-	io.ReadCloser
-
-	control *http.ResponseController
-	silent  time.Duration
-	behind  time.Duration
-	// slow is called if the client is behind for too long. Nil: the read fails.
-	slow func()
-}
-
-func (p *pacedReader) Read(b []byte) (int, error) {
-	began := time.Now()
-	end := began.Add(p.silent - p.behind)
-	if p.slow != nil {
-		defer time.AfterFunc(p.silent-p.behind, p.slow).Stop()
-		end = end.Add(p.silent) // net/http ends a request with a failed read, and the report comes first
-	}
-	_ = p.control.SetReadDeadline(end)
-	n, err := p.ReadCloser.Read(b)
-	p.behind = max(0, p.behind+time.Since(began)-time.Duration(n)*time.Second/uploadPace)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && p.behind >= p.silent:
-		return n, errSlowUpload
-	case err != nil: // the whole body is read; a deadline would now end the request
-		_ = p.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }
 
 // errMostEvents ends a replay at the bound of its events.
