@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 3a9a9ff9f554943e5a88e0419737bf7d73d90cbf70fdf14461a507217bffc52c
+// SHA-256 of openapi.yaml: e5969e2c429e14572d1b246717c186d6bb85ef844e3f3c8dd3794f73a0c66c4d
 export interface paths {
     "/rules": {
         parameters: {
@@ -368,7 +368,7 @@ export interface paths {
         /**
          * What the rules in force, and a draft, would have done to recorded traffic
          * @description Server-sent events: "progress", a ReplayProgress, about four times a
-         *     second, and at the end "report", a ReplayReport. To cancel, close the
+         *     second once the whole form has arrived, and at the end "report", a ReplayReport. To cancel, close the
          *     stream. Live keys are not touched.
          *
          *     A server runs one replay at a time, of at most a million events,

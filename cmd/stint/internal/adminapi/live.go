@@ -217,10 +217,8 @@ func (e events) writeTo(w http.ResponseWriter) {
 	setHeader(w, "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx would collect events
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // of the whole request; it would end the stream
-	w.WriteHeader(http.StatusOK)
-	out := &eventWriter{w: w, control: control}
-	out.flush()
+	_ = control.SetReadDeadline(time.Time{})    // of the whole request; it would end the stream
+	out := &eventWriter{w: w, control: control} // the first event sends the status
 	if reason := e(out); reason != "" {
 		out.sendJSON("end", struct {
 			Reason string `json:"reason"`

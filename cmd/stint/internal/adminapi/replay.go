@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
@@ -61,6 +62,7 @@ type replayRequest struct {
 	files   int   // of the decision log; 0: the input is an upload
 	leftOut bool  // older lines of the decision log are left out
 	close   func()
+	release func() // ends the turn
 }
 
 // replayProgress is the event progress.
@@ -95,10 +97,10 @@ func (a *API) postReplay(r *request) (any, error) {
 	if err := a.takeReplay(r.Context()); err != nil {
 		return nil, err
 	}
-	started := false
+	release, answering := sync.OnceFunc(a.replaying.end), false
 	defer func() {
-		if !started {
-			a.replaying.end()
+		if !answering {
+			release()
 		}
 	}()
 	control := http.NewResponseController(r.w)
@@ -106,14 +108,16 @@ func (a *API) postReplay(r *request) (any, error) {
 	r.Body = upload
 	q, err := a.readReplay(r)
 	if err != nil {
+		release()
+		upload.discard(a.replayBounds.bytes)
 		return nil, err
 	}
-	started = true
+	q.release, answering = release, true
 	if r.ProtoMajor == 1 { // the rest of an upload that is not read would be taken for the next request
 		r.w.Header().Set("Connection", "close")
 	}
 	return events(func(out *eventWriter) string {
-		defer a.replaying.end()
+		defer q.release()
 		defer q.close()
 		// net/http closes the body after this, and would wait for a read that has not ended.
 		defer func() { _ = control.SetReadDeadline(time.Now()) }()
@@ -249,7 +253,9 @@ func (a *API) runReplay(r *request, q *replayRequest, upload *pacedReader, out *
 		if p.Events >= a.replayBounds.events {
 			cancel(errMostEvents)
 		}
-		if now := time.Now(); now.Sub(shown) >= progressEvery {
+		// Many proxies and browsers end an upload when its answer begins, so that waits for the whole.
+		sends := q.files > 0 || upload.whole.Load()
+		if now := time.Now(); sends && now.Sub(shown) >= progressEvery {
 			shown = now
 			out.sendJSON("progress", replayProgress{p.Events, p.Bytes, max(q.size, 0)})
 			if out.flush(); out.err != nil {
@@ -268,6 +274,9 @@ func (a *API) runReplay(r *request, q *replayRequest, upload *pacedReader, out *
 		}
 	}
 	body.RulesLeftOut = cutRules(&body.Report)
+	if q.release(); q.files == 0 && body.Stopped != "upload" {
+		upload.discard(a.replayBounds.bytes)
+	}
 	out.sendJSON("report", body)
 	out.flush()
 }

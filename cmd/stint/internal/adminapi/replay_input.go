@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/decisionlog"
@@ -60,12 +62,19 @@ type pacedReader struct {
 
 	control *http.ResponseController
 	silent  time.Duration
-	behind  time.Duration
-	// slow is called if the client is behind for too long. Nil: the read fails.
+	// slow is called if the client is behind for too long. Nil: the read fails. It is set before
+	// the first read of the traffic.
 	slow func()
+	// whole: the body is read to its end.
+	whole atomic.Bool
+
+	mu     sync.Mutex // held by a read: that of a replay that has ended may go on beside discard
+	behind time.Duration
 }
 
 func (p *pacedReader) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	began := time.Now()
 	end := began.Add(p.silent - p.behind)
 	if p.slow != nil {
@@ -80,6 +89,22 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 		return n, errSlowUpload
 	case err != nil: // the whole body is read; a deadline would now end the request
 		_ = p.control.SetReadDeadline(time.Time{})
+		p.whole.Store(errors.Is(err, io.EOF))
 	}
 	return n, err
+}
+
+// discardTime bounds the time for the rest of an upload that the replay has not read.
+const discardTime = time.Minute
+
+// discard reads the rest of the body, up to a number of bytes. A client that is still sending when
+// the server answers and closes the connection would lose the answer.
+func (p *pacedReader) discard(most int64) {
+	room := make([]byte, 64<<10)
+	for end := time.Now().Add(discardTime); most > 0 && !p.whole.Load() && time.Now().Before(end); {
+		n, err := p.Read(room)
+		if most -= int64(n); err != nil {
+			return
+		}
+	}
 }

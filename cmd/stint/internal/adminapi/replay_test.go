@@ -172,7 +172,7 @@ func TestAReplayIsBounded(t *testing.T) {
 
 // halfway starts a replay whose upload never ends, and returns its answer and a function by which
 // the client leaves.
-func (f *fixture) halfway(url string) (answer *http.Response, leave func()) {
+func (f *fixture) halfway(url string) (answer <-chan *http.Response, leave func()) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	from, to := io.Pipe()
@@ -182,47 +182,60 @@ func (f *fixture) halfway(url string) (answer *http.Response, leave func()) {
 		f.t.Fatal(err)
 	}
 	go func() { _, _ = to.Write(text[:len(text)/2]) }() // the other half never comes
+	answers := make(chan *http.Response, 1)
+	go func() {
+		defer close(answers)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/replay", from)
+		if err != nil {
+			return
+		}
+		r.Header.Set("Content-Type", kind)
+		if got, err := http.DefaultClient.Do(r); err == nil {
+			answers <- got
+		}
+	}()
 	leave = func() { cancel(); _ = to.CloseWithError(io.ErrClosedPipe) }
 	f.t.Cleanup(leave)
-	if answer = f.post(ctx, url, from, kind); answer.StatusCode != 200 {
-		f.t.Fatal(answer.Status)
-	}
-	return answer, leave
+	return answers, leave
 }
 
 func TestOneReplayRunsAtATime(t *testing.T) {
 	f := newFixture(t, shop)
-	f.replayBounds.turn = time.Millisecond
+	f.replayBounds.turn, f.replayBounds.silent = 10*time.Millisecond, time.Minute
 	s := httptest.NewServer(f.API)
 	defer s.Close()
+	another := func() int {
+		body, kind := form(t, "log", traffic(1))
+		return f.post(t.Context(), s.URL, body, kind).StatusCode
+	}
 	_, leave := f.halfway(s.URL)
-	body, kind := form(t, "log", traffic(1))
-	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a second replay: %s", got.Status)
+	for another() != http.StatusServiceUnavailable { // until the first one has begun
 	}
 	leave()
-	f.replayBounds.turn = time.Minute // the server notices it soon
-	body, kind = form(t, "log", traffic(1))
-	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != 200 {
-		t.Errorf("after the first one: %s", got.Status)
+	for another() != http.StatusOK { // until the server has noticed it
 	}
 }
 
 // A client that stops in the middle of its upload gets a report, and the next replay begins.
 func TestASilentUploadIsEnded(t *testing.T) {
 	f := newFixture(t, shop)
-	f.replayBounds.silent, f.replayBounds.turn = 200*time.Millisecond, time.Minute
+	f.replayBounds.silent = 200 * time.Millisecond
 	s := httptest.NewServer(f.API)
 	defer s.Close()
-	answer, _ := f.halfway(s.URL)
-	body, kind := form(t, "log", traffic(1))
-	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != 200 {
-		t.Errorf("the next replay: %s", got.Status)
+	answers, _ := f.halfway(s.URL)
+	answer := <-answers
+	if answer == nil {
+		t.Fatal("no answer")
 	}
+	defer answer.Body.Close()
 	stream := &stream{t: t, lines: bufio.NewReader(answer.Body)}
 	var report replayReport
 	if err := json.Unmarshal([]byte(stream.next("report").data), &report); err != nil || report.Complete || report.Stopped != "upload" {
 		t.Errorf("%+v, %v", report, err)
+	}
+	body, kind := form(t, "log", traffic(1))
+	if got := f.post(t.Context(), s.URL, body, kind); got.StatusCode != 200 {
+		t.Errorf("the next replay: %s", got.Status)
 	}
 	from, to := io.Pipe()
 	defer to.Close()
