@@ -210,9 +210,11 @@ func TestOneReplayRunsAtATime(t *testing.T) {
 	}
 	_, leave := f.halfway(s.URL)
 	for another() != http.StatusServiceUnavailable { // until the first one has begun
+		<-time.After(time.Millisecond)
 	}
 	leave()
 	for another() != http.StatusOK { // until the server has noticed it
+		<-time.After(time.Millisecond)
 	}
 }
 
