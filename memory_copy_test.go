@@ -9,7 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A copied state continues as the original does, under the same limits and under changed ones.
+// A copied state is the original to the last bit, and continues as the original does. After
+// the copy each key keeps its limit: a state that has expired equals a fresh one under that
+// limit alone, and a store forgets it sooner or later.
 func TestCopiedStatesContinue(t *testing.T) {
 	limits := variedLimits(t)
 	for _, s := range []Spec{
@@ -30,12 +32,19 @@ func TestCopiedStatesContinue(t *testing.T) {
 			}
 			return d
 		}
-		draw := func() Claim {
+		key := rapid.SampledFrom([]string{"a", "b"})
+		draw := func(limit func(key string) Limit) Claim {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 20_000_000).Draw(t, "step")) * time.Microsecond)
-			return Claim{Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Limit: rapid.SampledFrom(limits).Draw(t, "limit"), Cost: rapid.Int64Range(-1, 3).Draw(t, "cost")}
+			k := key.Draw(t, "key")
+			return Claim{Key: k, Limit: limit(k), Cost: rapid.Int64Range(-1, 3).Draw(t, "cost")}
 		}
+		anyLimit := func(string) Limit { return rapid.SampledFrom(limits).Draw(t, "limit") }
 		for range rapid.IntRange(0, 20).Draw(t, "before") {
-			take(from, draw())
+			take(from, draw(anyLimit))
+		}
+		kept := map[string]Limit{"a": anyLimit("a"), "b": anyLimit("b")}
+		for k, l := range kept {
+			take(from, Claim{Key: k, Limit: l, Cost: 1})
 		}
 		take(to, Claim{Key: "a", Limit: limits[0], Cost: 5}) // a state that the copy replaces
 		for _, key := range []string{"a", "b"} {
@@ -49,15 +58,32 @@ func TestCopiedStatesContinue(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "after") {
-			c := draw()
+			c := draw(func(key string) Limit { return kept[key] })
 			if got, want := take(to, c), take(from, c); got != want {
 				t.Fatalf("%v: got %+v, want %+v", c.Limit, got, want)
 			}
 		}
-		if got, want := to.Stats(), from.Stats(); got != want {
-			t.Fatalf("got %+v, want %+v", got, want)
-		}
 	})
+}
+
+// A state that is copied again takes the place of the one before it.
+func TestCopiesOfOneStateTakeOnePlace(t *testing.T) {
+	now := time.UnixMicro(1_772_521_925_000_000)
+	clock := func() time.Time { return now }
+	for _, limit := range []Limit{mustCompile(t, PerMinute(5)), mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 3, Window: time.Minute})} {
+		from, to := NewMemory(MemoryOptions{Clock: clock}), NewMemory(MemoryOptions{Clock: clock})
+		if _, err := from.Take(t.Context(), Claim{Key: "a", Limit: limit, Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			if err := to.CopyState(from, limit, "a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := to.Stats(), from.Stats(); got != want || got.Keys != 1 || got.Limits != 1 {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
 }
 
 // States of the limits that callers bring are copied within their own room.
