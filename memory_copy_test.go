@@ -2,11 +2,9 @@ package stint
 
 import (
 	"errors"
-	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // A copied state is the original to the last bit, and continues as the original does. After
@@ -21,49 +19,52 @@ func TestCopiedStatesContinue(t *testing.T) {
 		s.Name = "n"
 		limits = append(limits, mustCompile(t, s))
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		now := time.UnixMicro(1_772_521_925_000_000)
-		clock := func() time.Time { return now }
-		from, to := NewMemory(MemoryOptions{Clock: clock}), NewMemory(MemoryOptions{Clock: clock})
-		take := func(m *Memory, c Claim) Decision {
-			d, err := m.Take(t.Context(), c)
-			if err != nil {
+	for seed := range uint64(200) {
+		continueCopies(t, rand.New(rand.NewPCG(seed, 0)), limits)
+		if t.Failed() {
+			t.Fatalf("with seed %d", seed)
+		}
+	}
+}
+
+// continueCopies copies the states of random claims, and compares how both stores go on.
+func continueCopies(t *testing.T, random *rand.Rand, limits []Limit) {
+	t.Helper()
+	now := time.UnixMicro(1_772_521_925_000_000)
+	clock := func() time.Time { return now }
+	from, to := NewMemory(MemoryOptions{Clock: clock}), NewMemory(MemoryOptions{Clock: clock})
+	keys := []string{"a", "b"}
+	anyLimit := func() Limit { return limits[random.IntN(len(limits))] }
+	claim := func(key string, l Limit) Claim {
+		now = now.Add(time.Duration(random.Int64N(20_000_001)) * time.Microsecond)
+		return Claim{Key: key, Limit: l, Cost: random.Int64N(5) - 1}
+	}
+	for range random.IntN(21) {
+		mustTake(t, from, claim(keys[random.IntN(2)], anyLimit()))
+	}
+	kept := map[string]Limit{"a": anyLimit(), "b": anyLimit()}
+	for _, key := range keys {
+		mustTake(t, from, Claim{Key: key, Limit: kept[key], Cost: 1})
+	}
+	mustTake(t, to, Claim{Key: "a", Limit: limits[0], Cost: 5}) // a state that the copy replaces
+	for _, key := range keys {
+		for _, l := range limits {
+			if err := to.CopyState(from, l, key); err != nil {
 				t.Fatal(err)
 			}
-			return d
-		}
-		key := rapid.SampledFrom([]string{"a", "b"})
-		draw := func(limit func(key string) Limit) Claim {
-			now = now.Add(time.Duration(rapid.Int64Range(0, 20_000_000).Draw(t, "step")) * time.Microsecond)
-			k := key.Draw(t, "key")
-			return Claim{Key: k, Limit: limit(k), Cost: rapid.Int64Range(-1, 3).Draw(t, "cost")}
-		}
-		anyLimit := func(string) Limit { return rapid.SampledFrom(limits).Draw(t, "limit") }
-		for range rapid.IntRange(0, 20).Draw(t, "before") {
-			take(from, draw(anyLimit))
-		}
-		kept := map[string]Limit{"a": anyLimit("a"), "b": anyLimit("b")}
-		for k, l := range kept {
-			take(from, Claim{Key: k, Limit: l, Cost: 1})
-		}
-		take(to, Claim{Key: "a", Limit: limits[0], Cost: 5}) // a state that the copy replaces
-		for _, key := range []string{"a", "b"} {
-			for _, l := range limits {
-				if err := to.CopyState(from, l, key); err != nil {
-					t.Fatal(err)
-				}
-				if got, want := fmt.Sprint(to.kept(key, l).state, to.kept(key, l).times), fmt.Sprint(from.kept(key, l).state, from.kept(key, l).times); got != want {
-					t.Fatalf("%v: got %s, want %s", l, got, want)
-				}
+			got, want := to.kept(key, l), from.kept(key, l)
+			if got.state != want.state || got.times != want.times {
+				t.Fatalf("%v: got %v, want %v", l, got, want)
 			}
 		}
-		for range rapid.IntRange(1, 20).Draw(t, "after") {
-			c := draw(func(key string) Limit { return kept[key] })
-			if got, want := take(to, c), take(from, c); got != want {
-				t.Fatalf("%v: got %+v, want %+v", c.Limit, got, want)
-			}
+	}
+	for range 1 + random.IntN(20) {
+		key := keys[random.IntN(2)]
+		c := claim(key, kept[key])
+		if got, want := mustTake(t, to, c), mustTake(t, from, c); got != want {
+			t.Errorf("%v: got %+v, want %+v", c.Limit, got, want)
 		}
-	})
+	}
 }
 
 // A state that is copied again takes the place of the one before it.

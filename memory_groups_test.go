@@ -474,24 +474,29 @@ func plain(keys []string, l Limit) (claims []Claim) {
 	return claims
 }
 
-// A caller that sends many invalid groups costs about what it costs with valid ones.
+// A caller that sends many invalid groups costs about what it costs with valid ones. Other
+// processes only add to a time, so the least of up to 30 counts.
 func TestManyFailedGroupsCostLinearTime(t *testing.T) {
 	m, limit := NewMemory(MemoryOptions{}), mustCompile(t, PerHour(5))
-	least := func(key string) time.Duration {
+	groupsOf := func(key string) []Group {
 		groups := make([]Group, 40_000)
 		for i := range groups {
 			groups[i].Claims = []Claim{{Key: key, Limit: limit, Cost: 1}}
 		}
-		out, took := make([]Decision, len(groups)), time.Hour
-		for range 3 {
-			began := time.Now()
-			_ = m.TakeGroups(t.Context(), groups, out)
-			took = min(took, time.Since(began))
-		}
-		return took
+		return groups
 	}
-	valid, failed := least("k"), least("")
-	if failed > 10*valid {
-		t.Errorf("%v for failed groups, %v for valid ones", failed, valid)
+	valid, invalid := groupsOf("k"), groupsOf("")
+	out := make([]Decision, len(valid))
+	least := func(before time.Duration, groups []Group) time.Duration {
+		began := time.Now()
+		_ = m.TakeGroups(t.Context(), groups, out)
+		return min(before, time.Since(began))
+	}
+	passed, failed := time.Hour, time.Hour
+	for i := 0; i < 3 || i < 30 && failed > 10*passed; i++ {
+		passed, failed = least(passed, valid), least(failed, invalid)
+	}
+	if failed > 10*passed {
+		t.Errorf("%v for failed groups, %v for valid ones", failed, passed)
 	}
 }
