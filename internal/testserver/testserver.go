@@ -30,7 +30,7 @@ func Pinned(t testing.TB, name string) string {
 // Find returns the path of a program of .cache/servers: the only program in the
 // folder of that name. The path is empty when there is none.
 func Find(name string) (path string, err error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", fmt.Errorf("look for .cache/servers above the working folder: %w", err)
 	}
@@ -46,9 +46,9 @@ func Find(name string) (path string, err error) {
 	return "", nil
 }
 
-// moduleRoot returns the folder with scripts/test-servers.txt at or above the working
+// Root returns the top folder of the repository: the one with scripts/test-servers.txt at or above the working
 // folder, which for a test is the folder of its package.
-func moduleRoot() (string, error) {
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
 		if _, missing := os.Stat(filepath.Join(dir, "scripts", "test-servers.txt")); missing == nil {
