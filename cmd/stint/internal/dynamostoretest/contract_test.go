@@ -1,0 +1,46 @@
+package dynamostoretest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/dynamostore"
+	"github.com/stintdev/stint/internal/dynamotest"
+	"github.com/stintdev/stint/storetest"
+)
+
+// suite runs the contract of a store on a table at a URL, with a prefix for each law. The
+// histories are few and short, because emulators are slow.
+func suite(t *testing.T, url string) {
+	t.Helper()
+	for name, value := range dynamotest.Environment {
+		t.Setenv(name, value)
+	}
+	o, err := dynamostore.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Timeout = 10 * time.Second
+	if err := dynamostore.Migrate(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Suite{Runs: 4, Steps: 10, Open: func(t *testing.T, clock func() time.Time) stint.Store {
+		o := o
+		o.Clock, o.KeepFor = clock, time.Hour
+		o.Prefix = strings.NewReplacer(" ", "_").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):])
+		s, err := dynamostore.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}}.Run(t)
+}
+
+func TestContractOnMoto(t *testing.T) { suite(t, dynamotest.Moto(t).URL("limits")) }
+
+func TestContractOnDynalite(t *testing.T) {
+	suite(t, dynamotest.Dynalite(t).URL("limits")+"&transactions=false")
+}
