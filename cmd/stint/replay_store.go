@@ -52,6 +52,8 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 		open = f.newPostgres
 	case isMemcached(f.store):
 		open = f.newMemcached
+	case isDynamo(f.store):
+		open = f.newDynamo
 	}
 	now := time.Now
 	s.prefix = "stint:replay:" + rand.Text()

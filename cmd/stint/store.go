@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -29,21 +31,29 @@ func newMigrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate URL",
 		Short: "Make the tables of a store in a database, and bring them up to date",
-		Long: `Make the tables of a store in a database, and bring them up to date. A server
-does so by itself when it starts, if its user may. Run this command as a user with
-more rights, and grant the server's user the rights to read and write:
+		Long: `Make the tables of a store in a database, and bring them up to date. URL is that
+of stint serve --store.
+
+In PostgreSQL a server does so by itself when it starts, if its user may. Run this
+command as a user with more rights, and grant the server's user the rights to read
+and write:
 
   GRANT SELECT, INSERT, UPDATE, DELETE ON stint_items, stint_nodes TO stint;
 
-URL is that of stint serve --store. With ?durable=true the counts survive a crash
-of the database; without it they do not, and checks are faster. A table that exists
-is changed to that, and is locked meanwhile.`,
-		Example: "  stint store migrate postgres://owner@10.0.0.7/limits\n  stint store migrate --store-password-file owner.secret 'postgres://owner@10.0.0.7/limits?durable=true&schema=stint'",
+With ?durable=true the counts survive a crash of the database; without it they do
+not, and checks are faster. A table that exists is changed to that, and is locked
+meanwhile.
+
+In DynamoDB only this command makes the table, with on-demand billing and a time to
+live of its items. It needs the rights dynamodb:CreateTable, DescribeTable,
+DescribeTimeToLive and UpdateTimeToLive; a server needs dynamodb:GetItem,
+BatchGetItem and PutItem.`,
+		Example: "  stint store migrate postgres://owner@10.0.0.7/limits\n  stint store migrate --store-password-file owner.secret 'postgres://owner@10.0.0.7/limits?durable=true&schema=stint'\n  stint store migrate 'dynamodb://limits?region=eu-west-1'",
 		Args:    arguments(1, 1, "the URL of one store", "postgres://owner@10.0.0.7/limits"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), migrateTime)
 			defer cancel()
-			done, err := f.migrate(ctx, args[0])
+			done, err := f.migrate(ctx, args[0], c.ErrOrStderr())
 			if err == nil {
 				_, err = fmt.Fprintln(c.OutOrStdout(), done)
 			}
@@ -55,13 +65,16 @@ is changed to that, and is locked meanwhile.`,
 }
 
 // migrate makes the tables of a store, and returns a line that says so.
-func (f *migrateFlags) migrate(ctx context.Context, url string) (done string, err error) {
+func (f *migrateFlags) migrate(ctx context.Context, url string, logs io.Writer) (done string, err error) {
+	if isDynamo(url) {
+		return migrateDynamo(ctx, url, f.passwordFile, slog.New(slog.NewTextHandler(logs, nil)))
+	}
 	password, err := openSecret("store-password-file", "password", f.passwordFile)
 	if err != nil {
 		return "", err
 	}
 	if !isPostgres(url) {
-		return "", usagef("store migrate: %s is a store without tables, or none of this version (give postgres://)", schemeOf(url))
+		return "", usagef("store migrate: %s is a store without tables, or none of this version (give postgres:// or dynamodb://)", schemeOf(url))
 	}
 	return migratePostgres(ctx, url, password)
 }
