@@ -46,8 +46,8 @@ func Find(name string) (path string, err error) {
 	return "", nil
 }
 
-// Root returns the top folder of the repository: the one with scripts/test-servers.txt at or above the working
-// folder, which for a test is the folder of its package.
+// Root returns the top folder of the repository: the one with scripts/test-servers.txt, at
+// or above the working folder, which for a test is the folder of its package.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
