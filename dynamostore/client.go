@@ -40,7 +40,7 @@ func newClient(o *Options) (*client, error) {
 	c.running, c.stop = context.WithCancel(context.Background())
 	settings := o.Config
 	if settings == nil {
-		read, err := config.LoadDefaultConfig(context.Background())
+		read, err := config.LoadDefaultConfig(context.Background(), config.WithLogger(sdkLog{o.Logger}))
 		if err != nil {
 			return nil, &stint.Error{
 				Code: stint.CodeInvalid, Kind: "options", Problem: "dynamostore: the SDK of AWS cannot read its configuration",

@@ -22,6 +22,7 @@ func (c *compiler) lint() {
 		c.lintLimits(r, d)
 		c.lintLists(r, d)
 		c.lintSensitive(r, d)
+		c.findShared(r, d)
 		if key := r.conditionsText(); r.Mode == Enforce {
 			if first, known := alike[key]; known {
 				c.lintAlike(c.set.rules[first], r, d)
@@ -31,6 +32,15 @@ func (c *compiler) lint() {
 		}
 	}
 	c.lintTiers()
+}
+
+// findShared records a strict rule that does not tell callers apart.
+func (c *compiler) findShared(r *Rule, d *rawRule) {
+	if r.Policy.Consistency == stint.Strict && !r.denyAll && !r.identity.tellsCallersApart() {
+		shared := c.shared[r.Store]
+		c.add(&shared, d.at, "rule "+r.ID+" is strict, and all its callers charge the same key", "set consistency: leased, or count by api_key or ip, too")
+		c.shared[r.Store] = shared
+	}
 }
 
 // lintMatch warns about contradictory conditions.

@@ -113,3 +113,21 @@ func TestManyLargeExpressionsAreBounded(t *testing.T) {
 		t.Errorf("it takes %d MB and %v", bytes>>20, time.Since(started))
 	}
 }
+
+func TestStrictSharedKeys(t *testing.T) {
+	s := mustParse(t, `rules:
+  - {id: shared, match: {path: /a}, by: [path], limit: 1/s}
+  - {id: leased, match: {path: /b}, by: [path], limit: 1/s, consistency: leased}
+  - {id: callers, match: {path: /c}, by: [path, ip], limit: 1/s}
+  - {id: "off", match: {path: /d}, by: [path], limit: 1/s, mode: "off"}
+  - {id: observed, match: {path: /e}, by: [host], limit: 1/s, mode: shadow}
+  - {id: elsewhere, match: {path: /f}, by: [path], limit: 1/s, store: critical}
+`)
+	if got := s.StrictSharedKeys("critical"); len(got) != 1 || got[0].Line != 7 || len(s.StrictSharedKeys("absent")) != 0 {
+		t.Error(got)
+	}
+	got := s.StrictSharedKeys("")
+	if len(got) != 2 || got[0].Line != 2 || !strings.Contains(got[0].What, "rule shared is strict") || got[1].Line != 6 || len(s.Warnings()) != 0 {
+		t.Error(got, s.Warnings())
+	}
+}

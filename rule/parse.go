@@ -26,7 +26,7 @@ type File struct {
 // only one file. The error is [Problems], which lists every mistake; there is
 // then no set.
 func Parse(files ...File) (*Set, error) {
-	f := &findings{seen: make(map[Problem]bool)}
+	f := &findings{seen: make(map[Problem]bool), shared: make(map[string]Problems)}
 	for _, file := range files {
 		f.files = append(f.files, file.Name)
 	}
@@ -45,7 +45,10 @@ func Parse(files ...File) (*Set, error) {
 	if len(f.mistakes) > 0 {
 		return nil, f.inOrder(f.mistakes)
 	}
-	c.set.warnings = f.inOrder(f.warnings)
+	c.set.warnings, c.set.shared = f.inOrder(f.warnings), f.shared
+	for store, list := range f.shared {
+		f.shared[store] = f.inOrder(list)
+	}
 	return c.set, nil
 }
 

@@ -60,6 +60,7 @@ type findings struct {
 	files    []string
 	mistakes Problems
 	warnings Problems
+	shared   map[string]Problems // by store; see Set.StrictSharedKeys
 	seen     map[Problem]bool
 	stop     bool // a bound was exceeded; stop reading
 }

@@ -14,6 +14,7 @@ type Set struct {
 	ipv6Bits  int
 	version   string
 	warnings  Problems
+	shared    map[string]Problems // by store; see StrictSharedKeys
 
 	pathEncoding PathEncoding
 
@@ -91,6 +92,11 @@ func (s *Set) Version() string { return s.orZero().version }
 // Warnings returns the findings that are valid but probably unintended.
 func (s *Set) Warnings() Problems { return s.orZero().warnings }
 
+// StrictSharedKeys returns a problem for each strict rule that a store counts and that does
+// not tell callers apart: they all charge the same keys. Use it for a store that can make few
+// writes of one key. An empty name is the default store. Rules in mode off are left out.
+func (s *Set) StrictSharedKeys(store string) Problems { return s.orZero().shared[store] }
+
 // borrow takes a request from the pool; release puts it back. A nil a stands
 // for a request without attributes.
 func (s *Set) borrow(a Attributes, cost int64) *request {
@@ -128,7 +134,7 @@ func (s *Set) Only(r *Rule) *Set {
 // copy returns a set with the same content. It has requests of its own.
 func (s *Set) copy() *Set {
 	return &Set{
-		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
+		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings, shared: s.shared,
 		pathEncoding: s.pathEncoding, files: s.files, mentions: s.mentions, slots: s.slots, index: s.index,
 		sources: s.sources, sourcesAt: s.sourcesAt, stores: s.stores,
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/internal/dynamotest"
 	"github.com/stintdev/stint/internal/pgtest"
 	"github.com/stintdev/stint/internal/redistest"
 )
@@ -52,6 +53,9 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 			p := newPage(t)
 			if strings.Contains(string(text), " postgres://") {
 				p.startPostgres()
+			}
+			if strings.Contains(string(text), "dynamodb://") {
+				p.emulateDynamo()
 			}
 			for _, m := range found {
 				if strings.Contains(m[1], "grpcurl ") && !p.has("grpcurl") {
@@ -108,6 +112,15 @@ func (p *page) startPostgres() {
 		if err := os.WriteFile(filepath.Join(p.folder, name), []byte(pgtest.Password), 0o600); err != nil {
 			p.t.Fatal(err)
 		}
+	}
+}
+
+// emulateDynamo starts an emulator of DynamoDB for the commands.
+func (p *page) emulateDynamo() {
+	p.t.Helper()
+	p.env = append(p.env, "DYNAMO="+dynamotest.Dynalite(p.t).Addr())
+	for name, value := range dynamotest.Environment {
+		p.env = append(p.env, name+"="+value)
 	}
 }
 

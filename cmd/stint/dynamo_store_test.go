@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -110,3 +111,42 @@ func TestReplayInDynamoDBDecidesAsInMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestValidateWarnsAboutSharedKeysOnDynamoDB(t *testing.T) {
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), sharedRules)
+	const want = `rules.yaml:2:5: warning: DynamoDB makes at most 1,000 writes of one key a second: rule strict is strict, and all its callers charge the same key (set consistency: leased`
+	got := command(t, nil, "rules", "validate", "--store", "dynamodb://limits", rules)
+	if got.status != exitDone || !strings.Contains(got.errors, want) || strings.Count(got.errors, "warning") != 1 {
+		t.Error(got)
+	}
+	named := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), strings.ReplaceAll(sharedRules, "/s}", "/s, store: audit}"))
+	if got := command(t, nil, "rules", "validate", "--store", "redis://h,audit=dynamodb://limits", named); got.status != exitDone || !strings.Contains(got.errors, want) {
+		t.Error(got)
+	}
+	if got := command(t, nil, "rules", "validate", "--store", "dynamodb://limits,audit=redis://h", named); got.status != exitDone || got.errors != "" {
+		t.Error(got)
+	}
+	if got := command(t, nil, "rules", "validate", "--store", "redis://h", rules); got.status != exitDone || got.errors != "" {
+		t.Error(got)
+	}
+	if got := command(t, nil, "rules", "validate", "--json", "--store", "dynamodb://limits", rules); strings.Count(got.out, `"what":`) != 1 {
+		t.Error(got)
+	}
+	setCredentials(t)
+	const absent = "dynamodb://limits?region=eu-west-1&endpoint=http://127.0.0.1:1"
+	for stores, rules := range map[string]string{absent: rules, "memory,audit=" + absent: named} {
+		p := startServer(t, []string{"STINT_STORE=" + stores}, "--rules", rules)
+		p.wait("msg=ready")
+		if log := strings.Join(p.logged(), "\n"); !strings.Contains(log, "DynamoDB makes at most 1,000 writes of one key a second: ") || !strings.Contains(log, "rule strict is strict") {
+			t.Error(log)
+		}
+	}
+}
+
+// sharedRules has one strict rule whose callers share a key.
+const sharedRules = `rules:
+  - {id: strict, match: {path: /a}, by: [path], limit: 100/s}
+  - {id: leased, match: {path: /b}, by: [path], limit: 100/s, consistency: leased}
+  - {id: callers, match: {path: /c}, by: [path, api_key], limit: 100/s}
+  - {id: "off", match: {path: /d}, by: [path], limit: 100/s, mode: "off"}
+`

@@ -45,8 +45,10 @@ what the rules read: a source of API keys that no request has is a mistake, and
 an attribute that no HTTP request has is a warning. Without keys, that is true of
 every claim of a token.
 
-With --store-names, a rule that names another store is a mistake too.`,
-		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml\n  stint rules validate --identity jwt:sub,header:X-API-Key --jwt-keys keys.json rules.yaml",
+With --store-names, a rule that names another store is a mistake too. With --store,
+as stint serve has it, the command warns about what a store does badly: strict rules
+whose callers share a key on DynamoDB.`,
+		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml\n  stint rules validate --identity jwt:sub,header:X-API-Key --jwt-keys keys.json rules.yaml\n  stint rules validate --store dynamodb://limits rules.yaml",
 		Args:    arguments(1, noMaximum, "at least one file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
 			server.known = c.Flags().Changed("identity") || c.Flags().Changed("jwt-keys")
@@ -64,6 +66,8 @@ With --store-names, a rule that names another store is a mistake too.`,
 	c.Flags().StringSliceVar(&server.sources, "identity", nil, "`SOURCE,...` of the api_key of a request, as stint serve has them")
 	c.Flags().StringVar(&server.keys, "jwt-keys", "", "`FILE|URL` of the keys that verify JSON Web Tokens, as stint serve has it; it is not read")
 	c.Flags().StringSliceVar(&server.stores, "store-names", nil, "`NAME,...` of the stores of stint serve that rules may name; empty for none but the default one")
+	server.urls = namedValues{begins: beginsStore, unnamed: &server.defaultURL}
+	c.Flags().Var(&server.urls, "store", "`[NAME=]URL` of a store, as stint serve has it; it is not opened")
 	c.ValidArgsFunction = completeRuleFiles
 	return c
 }
@@ -77,6 +81,9 @@ type serverIdentity struct {
 
 	storesKnown bool     // false: names of stores are not checked
 	stores      []string // that rules can name beside the default one
+
+	urls       namedValues // of stores; none: they are unknown
+	defaultURL string      // that of urls without a name
 }
 
 // checkSources rejects sources that no request of this server has.
@@ -99,13 +106,27 @@ func (s *serverIdentity) load(path string, in io.Reader) (set *rule.Set, warning
 			return nil, nil, mistakes
 		}
 	}
+	warnings = slices.Concat(set.Warnings(), s.fewWrites(set))
 	if !s.known {
-		return set, set.Warnings(), nil
+		return set, warnings, nil
 	}
 	if mistakes := identity.CheckRules(set, s.keys != "", true); mistakes != nil {
 		return nil, nil, mistakes
 	}
-	return set, slices.Concat(set.Warnings(), identity.UnverifiedClaims(set, s.keys != ""), identity.UnreadableAttributes(set, s.keys != "")), nil
+	return set, slices.Concat(warnings, identity.UnverifiedClaims(set, s.keys != ""), identity.UnreadableAttributes(set, s.keys != "")), nil
+}
+
+// fewWrites returns warnings about keys that a store cannot write as often as rules may ask.
+func (s *serverIdentity) fewWrites(set *rule.Set) (warnings rule.Problems) {
+	for _, n := range append([]named{{"", s.defaultURL}}, s.urls.named...) {
+		if isDynamo(n.value) {
+			for _, w := range set.StrictSharedKeys(n.name) {
+				w.What = fewWritesOfDynamo + ": " + w.What
+				warnings = append(warnings, w)
+			}
+		}
+	}
+	return warnings
 }
 
 // validate reads every path, also after one with mistakes.

@@ -17,12 +17,16 @@ import (
 // isDynamo reports whether the URL of a store is one of DynamoDB.
 func isDynamo(url string) bool { return schemeOf(url) == "dynamodb://" }
 
+// fewWritesOfDynamo is why keys that all callers share must be leased.
+const fewWritesOfDynamo = "DynamoDB makes at most 1,000 writes of one key a second"
+
 // openDynamo opens a table of DynamoDB as the store.
 func (f *serveFlags) openDynamo(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
 	options, err := dynamoOptions(f.store, f.storePasswordFile)
 	if err != nil {
 		return nil, err
 	}
+	c.FewWrites = map[string]string{"": fewWritesOfDynamo}
 	options.Prefix, options.CallerBytes = f.keyPrefix, f.maxCallerBytes
 	layers, calls := f.layers(c.Tracer, log)
 	store, err := dynamoopen.New(context.Background(), options, layers)

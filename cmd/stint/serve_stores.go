@@ -144,7 +144,7 @@ func (f *serveFlags) openStores(c *server.Config, log *slog.Logger) (closeStores
 		}
 		return err
 	}
-	all := map[string]stint.Store{}
+	all, few := map[string]stint.Store{}, map[string]string{}
 	for _, n := range append([]named{{"", f.store}}, f.stores.named...) {
 		one, closeOne, err := f.openNamed(c, n, log)
 		if err != nil {
@@ -153,6 +153,9 @@ func (f *serveFlags) openStores(c *server.Config, log *slog.Logger) (closeStores
 		closers = append(closers, closeOne)
 		all[n.name] = one.Store
 		c.Secrets = append(c.Secrets, one.Secrets...)
+		if why := one.FewWrites[""]; why != "" {
+			few[n.name] = why
+		}
 		if n.name == "" {
 			c.Stats, c.MaxKeys, c.Shared, c.StoreCalls = one.Stats, one.MaxKeys, one.Shared, one.StoreCalls
 			continue
@@ -163,7 +166,7 @@ func (f *serveFlags) openStores(c *server.Config, log *slog.Logger) (closeStores
 	if err != nil {
 		return nil, errors.Join(err, closeStores())
 	}
-	c.Store, c.KeptCharges = store, store.KeptCharges
+	c.Store, c.KeptCharges, c.FewWrites = store, store.KeptCharges, few
 	return closeStores, nil
 }
 

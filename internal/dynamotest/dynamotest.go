@@ -70,7 +70,7 @@ func Moto(t T, settings ...string) *Server {
 		t.Skip("needs moto in .cache/servers (run scripts/install-wheels)")
 	}
 	s.command = func() *exec.Cmd {
-		c := exec.CommandContext(context.Background(), "python3", "-c", motoProgram, strconv.Itoa(s.port))   //nolint:gosec // a program of this package
+		c := exec.CommandContext(context.Background(), "python3", "-c", motoProgram, strconv.Itoa(s.port))
 		c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") }) // moto reads them too
 		c.Env = append(c.Env, "PYTHONPATH="+packages)
 		c.Env = append(c.Env, settings...)

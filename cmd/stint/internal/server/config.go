@@ -40,6 +40,10 @@ type Config struct {
 	// Shared returns the state of a store that nodes share. Nil means that Store is local
 	// to this node, and counts as up while its calls succeed.
 	Shared func() metrics.SharedStats
+	// FewWrites says why a store can make few writes of one key, by the name of the store in
+	// rules; "" is the default store. The log warns about strict rules whose callers share a
+	// key of such a store.
+	FewWrites map[string]string
 	// StoreCalls receives the measurements of store calls from a Store that also answers
 	// without calling the backend. Nil measures every call to Store.
 	StoreCalls *metrics.StoreCalls

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -36,7 +37,8 @@ type rules struct {
 	store     stint.Store // what requests are decided by: counts keys, if any, then punishes
 	penalties *penalty.Store
 	shadows   topkeys.Shadows
-	hotRate   int64 // 0: hot keys are not watched for
+	fewWrites map[string]string // see Config.FewWrites
+	hotRate   int64             // 0: hot keys are not watched for
 	metrics   *metrics.Metrics
 	log       *slog.Logger
 	manager   *ruleset.Manager
@@ -125,7 +127,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 		hot = keys.Hot
 	}
 	punishing := penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}, hot)
-	r := &rules{penalties: punishing, hotRate: config.HotKeyRate, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
+	r := &rules{penalties: punishing, hotRate: config.HotKeyRate, fewWrites: config.FewWrites, metrics: m, log: config.Logger, decisions: config.DecisionLog, denials: recent, pathEncoding: config.PathEncoding,
 		identity: config.identity(), gateway: config.Gateway != "", checks: config.Gateway == "" || config.HTTP != "" || config.GRPC != ""}
 	for i := range config.Stores {
 		r.stores = append(r.stores, config.Stores[i].Name)
@@ -315,6 +317,9 @@ func (r *rules) warn(v *version) {
 		r.log.Warn("identity: the api_key of a client with a JSON Web Token is the whole token, so each new token gets a new count (put jwt:CLAIM before the source of tokens in --identity, or leave that source out)")
 	}
 	r.warnEach("rules: ", identity.UnverifiedClaims(v.set, r.tokens()))
+	for _, store := range slices.Sorted(maps.Keys(r.fewWrites)) {
+		r.warnEach("rules: "+r.fewWrites[store]+": ", v.set.StrictSharedKeys(store))
+	}
 }
 
 // mostWarnings bounds the lines of one kind of warning.

@@ -19,12 +19,13 @@ port() {
 # translate sets `translated` to its arguments, with the addresses of this run instead of
 # those of the documents.
 translate() {
-    local a
+    local a dynamo="region=eu-west-1&endpoint=http://${DYNAMO-}"
     translated=()
     for a; do
         a=${a//10.0.0.5:6379/$REDIS} a=${a//127.0.0.1:6379/$REDIS}
         a=${a//10.0.0.7:5432\/limits/10.0.0.7\/limits} a=${a//10.0.0.7\/limits/${POSTGRES-}\/limits?sslmode=disable}
         a=${a//https:\/\/login.example.com\/.well-known\/jwks.json/jwks.json}
+        a=${a//region=eu-west-1/"$dynamo"}
         case $a in
         *localhost:8080*) a=${a//localhost:8080/127.0.0.1:$(port http)} ;;
         *localhost:8000*) a=${a//localhost:8000/127.0.0.1:$(port gateway)} ;;
