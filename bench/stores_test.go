@@ -36,3 +36,17 @@ func TestStoreInMemcachedIsCompared(t *testing.T) {
 		t.Errorf("%+v\n%s", b, out.String())
 	}
 }
+
+func TestWritesInDynamoDBAreCounted(t *testing.T) {
+	var out bytes.Buffer
+	var b bars
+	if err := overDynamo(t.Context(), options{rounds: 1, slice: 5 * time.Millisecond}, &out, &b); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "skipped") {
+		t.Skip(text)
+	}
+	if len(b) != 2 || strings.Count(out.String(), "writes/s") != 2 {
+		t.Errorf("%+v\n%s", b, out.String())
+	}
+}
