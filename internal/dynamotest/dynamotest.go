@@ -44,6 +44,7 @@ type Server struct {
 	command func() *exec.Cmd
 	cmd     *exec.Cmd
 	exited  chan struct{}
+	killed  bool         // by Kill
 	log     bytes.Buffer // read once it has exited
 }
 
@@ -112,8 +113,15 @@ func newServer(t T) *Server {
 	}
 	s := &Server{t: t, dir: dir, port: freePort(t)}
 	t.Cleanup(func() {
-		s.Kill()
-		_ = os.RemoveAll(dir)
+		defer os.RemoveAll(dir)
+		select {
+		case <-s.exited:
+			if !s.killed {
+				t.Fatalf("the emulator %s ended by itself: %v\n%s", s.Addr(), s.cmd.ProcessState, s.log.String())
+			}
+		default:
+			s.Kill()
+		}
 	})
 	return s
 }
@@ -145,6 +153,7 @@ func URL(table, address string) string {
 // Kill ends the emulator as a crash would. It returns when the process has ended.
 func (s *Server) Kill() {
 	if s.cmd != nil {
+		s.killed = true
 		_ = s.cmd.Process.Kill() // an error: it has ended already
 		<-s.exited
 	}
@@ -161,7 +170,7 @@ func (s *Server) Restart() {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.cmd, s.exited = cmd, exited
+	s.cmd, s.exited, s.killed = cmd, exited, false
 	go func() { _ = cmd.Wait(); close(exited) }() // the error reports the kill
 	for end := time.Now().Add(patience); !s.answers(); {
 		select {
