@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,11 +168,21 @@ func (s *Server) Restart() {
 	exited := make(chan struct{})
 	cmd := s.command()
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.SysProcAttr = &s.log, &s.log, time.Second, diesWithParent()
-	if err := cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // diesWithParent means the thread: it must not end earlier
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the error reports the kill
+			close(exited)
+		}
+	}()
+	if err := <-started; err != nil {
 		s.t.Fatal(err)
 	}
 	s.cmd, s.exited, s.killed = cmd, exited, false
-	go func() { _ = cmd.Wait(); close(exited) }() // the error reports the kill
 	for end := time.Now().Add(patience); !s.answers(); {
 		select {
 		case <-exited:
