@@ -27,7 +27,7 @@ var brings = map[string][]string{
 	"contrib/stintprom":     {"github.com/prometheus/client_golang"},
 	"grpclimit":             {"google.golang.org/grpc"},
 	"httplimit/jwtverify":   {"github.com/golang-jwt/jwt/v5"},
-	"dynamostore":           {"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"},
+	"dynamostore":           {"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/config", "github.com/aws/aws-sdk-go-v2/service/dynamodb", "github.com/aws/smithy-go"},
 	"postgresstore":         {"github.com/jackc/pgx/v5"},
 	"redisstore":            {"github.com/redis/rueidis"},
 	"remotestore":           {"google.golang.org/grpc"},
