@@ -71,7 +71,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"wrongLimit":       {2, `"10/x" is not a limit`, []string{"--limit", "10/x", "--by", "ip", sampleLog}},
 		"wrongRules":       {2, "wrong.yaml:3:5:", []string{"--rules", wrongRules, sampleLog}},
 		"noRules":          {2, "none.yaml", []string{"--rules", "none.yaml", sampleLog}},
-		"otherStore":       {2, "store: dynamodb:// is not a store", []string{"--store", "dynamodb://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"otherStore":       {2, "store: mysql:// is not a store", []string{"--store", "mysql://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongStore":       {2, "a cluster has only database 0", []string{"--store", "redis-cluster://user:secret@host/1", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongFormat":      {2, `--format: "csv" is not known`, []string{"--format", "csv", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"unknownBy":        {2, `--by: no event has the attribute "pth" (did you mean "path"?)`, []string{"--limit", "10/m", "--by", "pth", sampleLog}},
