@@ -13,8 +13,12 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// pollInterval is how often Migrate looks whether the table is ready.
-const pollInterval = 250 * time.Millisecond
+const (
+	// pollInterval is the time between two questions of Migrate whether the table is ready.
+	pollInterval = 250 * time.Millisecond
+	// migrateCall bounds one call of Migrate. Such calls take longer than those of a check.
+	migrateCall = 15 * time.Second
+)
 
 // Migrate makes the table of a store if it is missing, with on-demand billing, waits until
 // it is ready, and has DynamoDB delete expired items. It needs the rights
@@ -64,7 +68,7 @@ func (c *client) makeTable(ctx context.Context) error {
 }
 
 func (c *client) describe(ctx context.Context) (t *types.TableDescription, err error) {
-	err = c.do(ctx, func(ctx context.Context) error {
+	err = c.ask(ctx, func(ctx context.Context) error {
 		out, err := c.api.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &c.table})
 		if err == nil {
 			t = out.Table
@@ -84,7 +88,7 @@ func isMissing(err error) bool {
 
 // create makes the table. Another process may be faster.
 func (c *client) create(ctx context.Context) error {
-	err := c.do(ctx, func(ctx context.Context) error {
+	err := c.ask(ctx, func(ctx context.Context) error {
 		_, err := c.api.CreateTable(ctx, &dynamodb.CreateTableInput{
 			TableName: &c.table, BillingMode: types.BillingModePayPerRequest,
 			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(keyAttribute), AttributeType: types.ScalarAttributeTypeB}},
@@ -116,31 +120,55 @@ func (c *client) checkLayout(t *types.TableDescription) error {
 
 // expireItems has DynamoDB delete items once they have expired.
 func (c *client) expireItems(ctx context.Context) error {
-	var ttl *types.TimeToLiveDescription
-	err := c.do(ctx, func(ctx context.Context) error {
-		out, err := c.api.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &c.table})
-		if err == nil {
-			ttl = out.TimeToLiveDescription
-		}
-		return err
-	})
-	if err != nil {
+	done, err := c.expiresItems(ctx)
+	if done || err != nil {
 		return err
 	}
-	if ttl != nil && (ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabled || ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
-		if aws.ToString(ttl.AttributeName) == expiresAttribute {
-			return nil
-		}
-		return &stint.Error{
-			Code: stint.CodeInvalid, Kind: "schema", Problem: c.place + " expires items by the attribute " + aws.ToString(ttl.AttributeName),
-			Mend: "disable time to live on the table, and run stint store migrate again",
-		}
-	}
-	return c.do(ctx, func(ctx context.Context) error {
+	err = c.ask(ctx, func(ctx context.Context) error {
 		_, err := c.api.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 			TableName:               &c.table,
 			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(expiresAttribute), Enabled: aws.Bool(true)},
 		})
 		return err
 	})
+	if answer, ok := errors.AsType[smithy.APIError](err); !ok || answer.ErrorCode() != "ValidationException" {
+		return err
+	}
+	// Another process was faster, or time to live was disabled a short while ago.
+	if done, again := c.expiresItems(ctx); done || again != nil {
+		return again
+	}
+	return &stint.Error{
+		Code: stint.CodeUnavailable, Kind: "table", Problem: c.place + " does not let time to live be enabled now",
+		Mend: "run stint store migrate again in an hour: DynamoDB changes time to live once an hour", Err: err,
+	}
+}
+
+// expiresItems reports whether DynamoDB deletes expired items of the table, or soon will.
+func (c *client) expiresItems(ctx context.Context) (bool, error) {
+	var ttl *types.TimeToLiveDescription
+	err := c.ask(ctx, func(ctx context.Context) error {
+		out, err := c.api.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &c.table})
+		if err == nil {
+			ttl = out.TimeToLiveDescription
+		}
+		return err
+	})
+	if err != nil || ttl == nil || ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling {
+		return false, err
+	}
+	if by := aws.ToString(ttl.AttributeName); by != expiresAttribute {
+		return false, &stint.Error{
+			Code: stint.CodeInvalid, Kind: "schema", Problem: c.place + " expires items by the attribute " + by,
+			Mend: "disable time to live on the table, and run stint store migrate again",
+		}
+	}
+	return true, nil
+}
+
+// ask is do with a bound of its own: the context of Migrate may have none.
+func (c *client) ask(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateCall)
+	defer cancel()
+	return c.do(ctx, f)
 }
