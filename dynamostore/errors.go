@@ -49,7 +49,7 @@ var (
 var meanings = map[string]meaning{
 	"ResourceNotFoundException":           {"table", "does not exist", "make it by stint store migrate with the store's URL, or check the name and the region in it"},
 	"ResourceInUseException":              {"table", "is being made or deleted", "wait until it is ready"},
-	"AccessDeniedException":               {"noperm", "does not permit what Stint needs", "allow dynamodb:GetItem, dynamodb:BatchGetItem and dynamodb:PutItem on the table"},
+	"AccessDeniedException":               {"noperm", "does not permit what Stint needs", "allow dynamodb:GetItem, dynamodb:BatchGetItem and dynamodb:PutItem on the table; stint store migrate needs CreateTable, DescribeTable, DescribeTimeToLive and UpdateTimeToLive"},
 	"UnrecognizedClientException":         wrongCredentials,
 	"InvalidSignatureException":           wrongCredentials,
 	"IncompleteSignatureException":        wrongCredentials,
