@@ -30,8 +30,8 @@ const (
 	// limits to 4 MB. It leaves room for the names and keys of maxBatch items.
 	maxTransaction = 4_000_000 - maxBatch*512
 	// clockSlack is how much longer items are kept than asked for, because the clock of
-	// DynamoDB decides when they expire. Requests are refused if the clock of this
-	// process is off by more than that.
+	// DynamoDB decides when they expire. DynamoDB refuses the requests of a process whose
+	// clock is off by more than that: the SDK must not correct the time of its signatures.
 	clockSlack = 15 * time.Minute
 )
 
@@ -62,7 +62,7 @@ func (b *backend) getting(l *cas.Load) func(context.Context) error {
 	return func(ctx context.Context) error {
 		out, err := b.api.GetItem(ctx, &dynamodb.GetItemInput{TableName: &b.table, Key: b.keyOf(l.Key), ConsistentRead: aws.Bool(true)})
 		if err == nil && out.Item != nil {
-			l.Item, err = itemOf(out.Item)
+			l.Item, l.Err = itemOf(out.Item)
 		}
 		return err
 	}
@@ -87,9 +87,7 @@ func (b *backend) loadAll(ctx context.Context, loads []cas.Load) error {
 				if !known {
 					return errGarbled
 				}
-				if loads[i].Item, err = itemOf(a); err != nil {
-					return err
-				}
+				loads[i].Item, loads[i].Err = itemOf(a)
 			}
 		}
 		for _, left := range out.UnprocessedKeys {
@@ -259,21 +257,28 @@ func number(n uint64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
 }
 
-var errGarbled = &stint.Error{
-	Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the items of the table are not those of the store",
-	Mend: "make sure that nothing else writes to the table",
-}
+var (
+	errGarbled = &stint.Error{
+		Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the answer is not one of DynamoDB",
+		Mend: "check the endpoint in the store's URL",
+	}
+	errForeign = &stint.Error{
+		Code: stint.CodeInternal, Kind: stint.KindWrongType, Problem: "the item of a key is not one of the store",
+		Mend: "find the program that writes to the table, and delete the item",
+	}
+)
 
-// itemOf reads the attributes of an item.
+// itemOf reads the attributes of an item. An item that another program has written fails
+// the claims on its key alone.
 func itemOf(a attributes) (cas.Item, error) {
 	state, isBytes := a[stateAttribute].(*types.AttributeValueMemberB)
 	version, isNumber := a[versionAttribute].(*types.AttributeValueMemberN)
 	if !isBytes || !isNumber {
-		return cas.Item{}, errGarbled
+		return cas.Item{}, errForeign
 	}
 	n, err := strconv.ParseUint(version.Value, 10, 63)
 	if err != nil || n == 0 {
-		return cas.Item{}, errGarbled
+		return cas.Item{}, errForeign
 	}
 	return cas.Item{Value: state.Value, Version: n}, nil
 }

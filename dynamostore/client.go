@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync"
 	"sync/atomic"
 
@@ -54,6 +55,7 @@ func newClient(o *Options) (*client, error) {
 		d.HTTPClient = c
 		d.Retryer = aws.NopRetryer{} // the store decides what is repeated
 		d.RetryMaxAttempts = 1
+		d.DisableClockSkewCorrection = true // see clockSlack
 		d.Logger = sdkLog{o.Logger}
 		if d.Credentials != nil {
 			d.Credentials = credentials{d.Credentials}
@@ -71,9 +73,19 @@ func newClient(o *Options) (*client, error) {
 	}
 	c.place = "the table " + c.table + " of DynamoDB in " + region
 	if endpoint := c.api.Options().BaseEndpoint; endpoint != nil {
-		c.place += " at " + *endpoint
+		c.place += " at " + hostOf(*endpoint)
 	}
 	return c, nil
+}
+
+// hostOf returns the host and port of an endpoint. One of the environment may have a
+// password, and the text becomes part of messages.
+func hostOf(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return "another endpoint"
+	}
+	return u.Host
 }
 
 // ownConnections returns a client with connections of its own, of which enough stay open,

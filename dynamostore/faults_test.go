@@ -131,12 +131,54 @@ func TestForeignItems(t *testing.T) {
 	setEnvironment(t)
 	for _, item := range []string{`{}`, `{"state":{"S":"text"},"version":{"N":"1"}}`, `{"state":{"B":"AAAA"},"version":{"N":"-1"}}`, `{"state":{"B":"AAAA"},"version":{"N":"1.5"}}`} {
 		b := open(t, dynamotest.URL("limits", answering(t, http.StatusOK, `{"Item":`+item+`}`)))
-		if _, err := b.Load(inTime(t), []cas.Load{{Key: "k"}}); stint.CodeOf(err) != stint.CodeInternal {
+		loads := []cas.Load{{Key: "k"}}
+		if _, err := b.Load(inTime(t), loads); err != nil {
 			t.Errorf("%s: %v", item, err)
 		}
+		wantProblem(t, loads[0].Err, stint.KindWrongType, "delete the item")
 	}
+	batch := open(t, dynamotest.URL("limits", answering(t, http.StatusOK, `{"Responses":{"limits":[
+		{"key":{"B":"c3RpbnQ6aw=="},"state":{"B":"AAAA"},"version":{"N":"7"}}, {"key":{"B":"c3RpbnQ6bA=="}}]}}`)))
+	loads := []cas.Load{{Key: "k"}, {Key: "l"}} // stint:k and stint:l
+	if _, err := batch.Load(inTime(t), loads); err != nil || loads[0].Err != nil || loads[0].Item.Version != 7 {
+		t.Error(loads, err)
+	}
+	wantProblem(t, loads[1].Err, stint.KindWrongType, "delete the item")
 	b := open(t, dynamotest.URL("limits", answering(t, http.StatusOK, `{"Responses":{"limits":[{"key":{"B":"AAAA"}}]}}`)))
 	if _, err := b.Load(inTime(t), []cas.Load{{Key: "k"}, {Key: "l"}}); stint.CodeOf(err) != stint.CodeInternal {
+		t.Error(err)
+	}
+}
+
+// TestSignaturesHaveTheTimeOfThisProcess checks that the SDK does not hide a wrong clock:
+// DynamoDB must refuse such a process, whose items it would delete too early.
+func TestSignaturesHaveTheTimeOfThisProcess(t *testing.T) {
+	setEnvironment(t)
+	var signed []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		signed = append(signed, r.Header.Get("X-Amz-Date"))
+		w.Header().Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(s.Close)
+	b := open(t, dynamotest.URL("limits", s.Listener.Addr().String()))
+	for range 2 {
+		loaded(t, b, "k")
+	}
+	for _, text := range signed {
+		if at, err := time.Parse("20060102T150405Z", text); err != nil || time.Since(at).Abs() > 10*time.Minute {
+			t.Error("a call is signed with the time of the server:", signed)
+		}
+	}
+}
+
+// TestMessagesHaveNoPassword gives the endpoint with a password, as a variable can have it.
+func TestMessagesHaveNoPassword(t *testing.T) {
+	setEnvironment(t)
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://user:secret@127.0.0.1:1")
+	_, err := open(t, "dynamodb://limits?region=eu-west-1").Load(inTime(t), []cas.Load{{Key: "k"}})
+	wantProblem(t, err, "connection", "in eu-west-1 at 127.0.0.1:1")
+	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Error(err)
 	}
 }
@@ -397,6 +439,36 @@ func TestMigrate(t *testing.T) {
 		_, err := open(t, e.URL("foreign")).Load(inTime(t), []cas.Load{{Key: "k"}})
 		wantProblem(t, err, "schema", "stint store migrate")
 	})
+}
+
+// TestTimeToLiveThatAnotherProcessEnables has UpdateTimeToLive be refused, as DynamoDB does
+// when it has been enabled since the question.
+func TestTimeToLiveThatAnotherProcessEnables(t *testing.T) {
+	setEnvironment(t)
+	for status, kind := range map[string]stint.Kind{"ENABLED": "", "DISABLING": "table"} {
+		asked := false
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch _, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), "."); {
+			case operation == "DescribeTable":
+				_, _ = w.Write([]byte(`{"Table":{"TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"key","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"key","AttributeType":"B"}]}}`))
+			case operation == "DescribeTimeToLive" && !asked:
+				asked = true
+				_, _ = w.Write([]byte(`{"TimeToLiveDescription":{"TimeToLiveStatus":"DISABLED"}}`))
+			case operation == "DescribeTimeToLive":
+				_, _ = fmt.Fprintf(w, `{"TimeToLiveDescription":{"AttributeName":"expires","TimeToLiveStatus":%q}}`, status)
+			default:
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(errorOf("ValidationException")))
+			}
+		}))
+		t.Cleanup(s.Close)
+		err := Migrate(inTime(t), options(t, dynamotest.URL("limits", s.Listener.Addr().String())))
+		if kind == "" && err != nil {
+			t.Error(err)
+		} else if kind != "" {
+			wantProblem(t, err, kind, "in an hour")
+		}
+	}
 }
 
 // foreign makes a table of another program.
