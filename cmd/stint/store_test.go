@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/stintdev/stint/internal/redistest"
 )
 
@@ -352,10 +354,16 @@ func TestPasswordsOnTheCommandLineAreFound(t *testing.T) {
 		"redis://:pw@h": true, "redis://app:pw@h:6379/0": true, "rediss-sentinel://a:1,b:2/m?sentinel_username=x&sentinel_password=pw": true,
 		"stint://:token@h": true, "postgres://u:pw@h/db": true, "postgres://h/db?password=pw": true, "redis://app:p@w@h": true,
 	} {
-		f := serveFlags{store: url, rules: url}
-		for origin, want := range map[string]bool{"": found, "STINT_STORE": false} {
-			if got := f.passwordsOnCommandLine(origins{"store": origin}); slices.Contains(got, "store") != want || slices.Contains(got, "rules") {
-				t.Errorf("%s by %q: %v", url, origin, got)
+		for _, value := range []string{url, "critical=" + url} {
+			f := serveFlags{rules: url}
+			f.defineStore(pflag.NewFlagSet("serve", pflag.ContinueOnError))
+			if err := f.stores.Set(value); err != nil {
+				t.Fatal(err)
+			}
+			for origin, want := range map[string]bool{"": found, "STINT_STORE": false} {
+				if got := f.passwordsOnCommandLine(origins{"store": origin}); slices.Contains(got, "store") != want || slices.Contains(got, "rules") {
+					t.Errorf("%s by %q: %v", value, origin, got)
+				}
 			}
 		}
 	}
