@@ -200,12 +200,17 @@ func TestClearDeletesThePrefix(t *testing.T) {
 		}
 		stores = append(stores, store)
 	}
-	if err := stores[1].Clear(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int64{4, 5, 4} {
-		if d, err := stores[i].Take(t.Context(), stint.Claim{Key: "k", Limit: limit}); err != nil || d.Remaining != want {
-			t.Errorf("%s: %d remain, want %d: %v", stores[i].options.Prefix, d.Remaining, want, err)
+	for _, c := range []struct {
+		clears int
+		want   []int64
+	}{{1, []int64{4, 5, 4}}, {0, []int64{5, 5, 4}}} {
+		if err := stores[c.clears].Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range c.want {
+			if d, err := stores[i].Take(t.Context(), stint.Claim{Key: "k", Limit: limit}); err != nil || d.Remaining != want {
+				t.Errorf("%s: %d remain, want %d: %v", stores[i].options.Prefix, d.Remaining, want, err)
+			}
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stintdev/stint/internal/cas"
 )
 
 // claimSweepText makes this node the one that sweeps for a while, if no other is. A lock of
@@ -140,12 +142,21 @@ func (s *sweeper) sweepPages(ctx context.Context, from, to int64) (n int64, err 
 	return n, err
 }
 
-// clear deletes all rows of the prefix.
+// clear deletes all rows of the prefix. The rows of a longer prefix, such as stint:blue for
+// stint, stay: what follows it in their keys is no mark.
 func (b *backend) clear(ctx context.Context) error {
-	last := len(b.prefix) - 1
-	end := b.prefix[:last] + string(b.prefix[last]+1)
+	for _, mark := range cas.Marks {
+		if err := b.clearRange(ctx, append([]byte(b.prefix), mark), append([]byte(b.prefix), mark+1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearRange deletes the rows whose keys are at least begin and below end.
+func (b *backend) clearRange(ctx context.Context, begin, end []byte) error {
 	for n := int64(1); n > 0; {
-		c := call{b.sql.clear, [][]byte{[]byte(b.prefix), []byte(end)}, []uint32{oidBytea, oidBytea}, func(row [][]byte) (err error) { n, err = int8Of(row[0]); return err }}
+		c := call{b.sql.clear, [][]byte{begin, end}, []uint32{oidBytea, oidBytea}, func(row [][]byte) (err error) { n, err = int8Of(row[0]); return err }}
 		if err := b.do(ctx, func(ctx context.Context, conn *pgconn.PgConn) error { return run(ctx, conn, c) }); err != nil {
 			return err
 		}

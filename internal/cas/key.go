@@ -18,6 +18,10 @@ const (
 	markProbe        = '?' // what a probe writes
 )
 
+// Marks has the first bytes of all keys that a [Backend] gets. A backend that puts a prefix
+// before them can tell its keys from those of a longer prefix.
+var Marks = [...]byte{markOwn, markCaller, markOwnHashed, markCallerHashed, markNodes, markProbe}
+
 // keyOf returns the key of the item that has the state of a claim.
 func keyOf(c *stint.Claim) string {
 	mark, hashed := byte(markOwn), byte(markOwnHashed)
