@@ -8,12 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/dynamostore"
 	"github.com/stintdev/stint/guard"
-	"github.com/stintdev/stint/internal/dynamotest"
 	"github.com/stintdev/stint/layered"
 )
 
@@ -22,14 +19,8 @@ import (
 // emulator.
 func overDynamo(ctx context.Context, o options, out io.Writer, b *bars) error {
 	return withHost(out, func(h *host) error {
-		client, err := dynamostore.ParseURL(dynamotest.Dynalite(h).URL("limits"))
+		client, err := newTable(ctx, h)
 		if err != nil {
-			return err
-		}
-		client.Config = &aws.Config{Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "bench", SecretAccessKey: "bench"}, nil
-		})}
-		if err := dynamostore.Migrate(ctx, client); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "\nstores: DynamoDB, emulated by dynalite; %d nodes, one hot key, leased\n", leaseNodes)

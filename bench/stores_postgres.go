@@ -34,7 +34,7 @@ const designRate = 10_000
 func overPostgres(ctx context.Context, o options, out io.Writer, b *bars) error {
 	return withHost(out, func(host *host) error {
 		s := pgtest.Start(host)
-		db := &database{server: s, url: strings.Replace(s.URL(), "stint@", "stint:"+url.QueryEscape(pgtest.Password)+"@", 1)}
+		db := newDatabase(s)
 		fmt.Fprintf(out, "\nstores: PostgreSQL %s, not pinned\n", s.Must("SHOW server_version"))
 		keys := identities(min(o.keys, 100_000))
 		for _, c := range []calling{{1, false}, {64, false}, {64, true}} {
@@ -50,6 +50,10 @@ func overPostgres(ctx context.Context, o options, out io.Writer, b *bars) error 
 type database struct {
 	server *pgtest.Server
 	url    string // with the password
+}
+
+func newDatabase(s *pgtest.Server) *database {
+	return &database{server: s, url: strings.Replace(s.URL(), "stint@", "stint:"+url.QueryEscape(pgtest.Password)+"@", 1)}
 }
 
 func (db *database) race(o options, c calling, keys []string, out io.Writer, b *bars) error {

@@ -7,6 +7,22 @@ import (
 	"time"
 )
 
+func TestAllStoresAreInOneTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := overAllStores(t.Context(), options{rounds: 1, slice: 5 * time.Millisecond, keys: 1000}, &out, &bars{}); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.Contains(text, "skipped") {
+		t.Skip(text)
+	}
+	for _, name := range []string{"memory", "Redis", "PostgreSQL", "Memcached", "DynamoDB"} {
+		if strings.Count(text, name) != 1 {
+			t.Errorf("%s is not one row:\n%s", name, text)
+		}
+	}
+}
+
 func TestStoreInPostgreSQLIsCompared(t *testing.T) {
 	var out bytes.Buffer
 	o := options{rounds: 1, slice: 5 * time.Millisecond, keys: 1000, churn: 100 * time.Millisecond}
