@@ -26,6 +26,16 @@ serves built-in example rules on the default ports. With --store, any number of
 servers count together in a shared store. --store can be repeated with names, for
 rules that name the store that counts them.
 
+  --store            accuracy                survives            choose it
+  memory             exact for one node      nothing             for one node
+  redis://           exact                   what it persists    by default
+  redis-sentinel://  exact until a failover  a lost master       when a server may fail
+  redis-cluster://   exact until a failover  a lost master       for more than one server holds
+  postgres://        exact                   with durable=true   with PostgreSQL, without Redis
+  memcached://       exact until evictions   nothing             when counts may be lost
+  dynamodb://        by the nodes' clocks    a lost data center  on AWS; lease hot keys
+  stint://           as its store            as its store        to share one way to a store
+
 Every flag is also an environment variable (--max-keys is STINT_MAX_KEYS) and a
 key of the file that --config names (max-keys: 1000000). A flag overrides the
 environment, which overrides the file. The address off disables a listener; port
