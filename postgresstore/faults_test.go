@@ -97,6 +97,20 @@ func TestErrorsNameTheMend(t *testing.T) {
 		wantError(t, open(t, withPassword(s.URL())), "schema", "newer version of Stint")
 		s.Must("COMMENT ON TABLE stint_items IS 'stint: layout 1'")
 	})
+	t.Run("the disk is full", func(t *testing.T) { // the trigger raises what the server does then
+		b := open(t, withPassword(s.URL()))
+		loaded(t, b, "k")
+		s.Must(`CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'disk_full'; END $$;
+			CREATE TRIGGER fill BEFORE INSERT OR UPDATE ON stint_items FOR EACH ROW EXECUTE FUNCTION fill()`)
+		swaps := []cas.Swap{swapOf("full", 0, "v")}
+		_, err := b.Swap(inTime(t), swaps)
+		e, ok := errors.AsType[*stint.Error](err)
+		if !ok || e.Code != stint.CodeUnavailable || e.Kind != "full" || !strings.Contains(e.Error(), "free space on the disk") {
+			t.Error(err)
+		}
+		s.Must("DROP TRIGGER fill ON stint_items")
+		swapped(t, b.Swap, []cas.Swap{swapOf("full", 0, "v")}, cas.Done)
+	})
 	t.Run("PgBouncer is full", func(t *testing.T) {
 		pooler := s.PgBouncer("max_client_conn = 1")
 		comesBack(t, open(t, withPassword(pooler.URL()))) // once PgBouncer has forgotten the connection that found it ready
