@@ -122,8 +122,10 @@ func (a *API) switchEmergency(r *request, what string, c emergency.Change) (any,
 		err = checkWhy("reason", c.Reason)
 	}
 	c.Author = r.who.name
-	if now := a.Emergency.Status(); err == nil && o.match != nil {
-		if c.After = now.Revision; !o.matches(emergencyTag(c.After)) {
+	if err == nil && (o.match != nil || o.none != nil) {
+		c.After = a.Emergency.Status().Revision
+		c.IfOff = c.After == ""
+		if tag := emergencyTag(c.After); !o.matches(tag) || among(o.none, tag) {
 			err = emergency.ErrChanged
 		}
 	}

@@ -78,7 +78,13 @@ func TestOfTwoOperatorsOneIsTold(t *testing.T) {
 	if got := f.want(200, "GET", "/v1/emergency", ""); got.at(t, "on") != true {
 		t.Error(got.body)
 	}
+	f.want(412, "PUT", "/v1/emergency", flood, "If-None-Match", "*")
+	f.want(412, "PUT", "/v1/emergency", flood, "If-None-Match", f.want(200, "GET", "/v1/emergency", "").header.Get("ETag"))
 	f.want(200, "DELETE", "/v1/emergency", "", "If-Match", f.want(200, "GET", "/v1/emergency", "").header.Get("ETag"))
+	f.want(200, "PUT", "/v1/emergency", flood, "If-None-Match", "*")
+	if got := f.want(412, "PUT", "/v1/emergency", flood, "If-None-Match", "*"); !strings.Contains(got.body, "somebody else has switched the emergency in the meantime") {
+		t.Error(got.body)
+	}
 }
 
 func TestAWrongEmergencyChangesNothing(t *testing.T) {

@@ -55,10 +55,15 @@ type Source interface {
 	// [PollEvery].
 	Emergency(ctx context.Context) (r Record, left time.Duration, err error)
 	// SwitchEmergency makes r the newest record for the duration d, and returns it with the
-	// times of the source. If after is not empty, the newest record must have that revision;
-	// otherwise the error is [ErrChanged] and nothing changes.
+	// times of the source. If after is not empty, the newest record must have that revision,
+	// and with [NoRecord] no record may be valid; otherwise the error is [ErrChanged] and
+	// nothing changes.
 	SwitchEmergency(ctx context.Context, r Record, d time.Duration, after string) (Record, error)
 }
+
+// NoRecord stands for the revision of the newest record where a source must have no valid one. No
+// record has this revision.
+const NoRecord = "-"
 
 // ErrChanged means that somebody else has switched in between.
 var ErrChanged = errors.New("somebody else has switched the emergency in the meantime")

@@ -270,9 +270,10 @@ type Change struct {
 	Limit, By      string        // if On
 	For            time.Duration // if On
 	Author, Reason string
-	// After, if not empty, is the revision that must be in force; otherwise Set returns
-	// [ErrChanged].
+	// After, if not empty, is the revision that must be in force, and with IfOff no emergency
+	// may be in force; otherwise Set returns [ErrChanged].
 	After string
+	IfOff bool
 }
 
 // Set switches, and returns the state before and after. If the source carries the switch
@@ -282,7 +283,7 @@ func (s *Switch) Set(ctx context.Context, c Change) (was State, is Status, err e
 	s.switching.Lock()
 	defer s.switching.Unlock()
 	was = s.Status().State
-	if c.After != "" && c.After != was.Revision {
+	if c.After != "" && c.After != was.Revision || c.IfOff && was.Revision != "" {
 		return was, s.Status(), ErrChanged
 	}
 	r := Record{Revision: rand.Text(), On: c.On, Limit: c.Limit, By: c.By, Author: c.Author, Reason: c.Reason}
@@ -335,19 +336,27 @@ func (s *Switch) send(ctx context.Context, r Record, now time.Time, d time.Durat
 	}
 	ctx, cancel := context.WithTimeout(ctx, sourceTime)
 	defer cancel()
-	after := c.After
-	if s.ownInForce() {
-		after = "" // the source does not have that revision
-	}
-	stored, err := s.Source.SwitchEmergency(ctx, r, d, after)
+	stored, err := s.Source.SwitchEmergency(ctx, r, d, s.expected(c))
 	if err != nil {
 		return own, err
 	}
 	return State{Record: stored, Shared: true, Ends: now.Add(d)}, nil
 }
 
-func (s *Switch) ownInForce() bool {
+// expected returns the revision that the newest record of the source must have before a change.
+// While no emergency is on, that is the record that this node has read last: another node may
+// have switched one on since.
+func (s *Switch) expected(c *Change) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.own.validAt(time.Now())
+	now := time.Now()
+	switch {
+	case c.IfOff && s.shared.validAt(now):
+		return s.shared.Revision
+	case c.IfOff:
+		return NoRecord
+	case s.own.validAt(now):
+		return "" // the source does not have the revision of After
+	}
+	return c.After
 }

@@ -46,7 +46,7 @@ func (s *shared) SwitchEmergency(_ context.Context, r Record, d time.Duration, a
 	switch {
 	case s.down:
 		return r, errDown
-	case after != "" && after != s.record.Revision:
+	case after == NoRecord && s.record.Until.After(s.now()), after != "" && after != NoRecord && after != s.record.Revision:
 		return r, ErrChanged
 	}
 	r.Since, r.Until = s.now(), s.now().Add(d)
@@ -133,6 +133,33 @@ func TestEveryNodeObeysWithinTwoSeconds(t *testing.T) {
 		b.want("off", "")
 		if log := b.logs.String(); !strings.Contains(log, `"emergency off" limit=5/s by=ip who=olga`) || !strings.Contains(log, "who=vera reason=flood") {
 			t.Error(log)
+		}
+	})
+}
+
+// Of two operators who see no emergency, on two nodes, one is told that the other was faster.
+func TestOnlyOneOfTwoSwitchesAnEmergencyOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &shared{}
+		a, b := startNode(t, source, ""), startNode(t, source, "")
+		first, second := on("10/s", 10*time.Minute), on("5/s", 10*time.Minute)
+		first.IfOff, second.IfOff = true, true
+		for range 2 { // in the second round the source has the record that switched off
+			a.set(first)
+			if _, _, err := b.Set(t.Context(), second); !errors.Is(err, ErrChanged) {
+				t.Error("the other node has not read the record yet:", err)
+			}
+			time.Sleep(2 * time.Second)
+			b.want("the first", "10/s")
+			if _, _, err := b.Set(t.Context(), second); !errors.Is(err, ErrChanged) {
+				t.Error("one is on:", err)
+			}
+			a.set(Change{Author: "olga"})
+			time.Sleep(2 * time.Second)
+		}
+		source.setDown(true)
+		if is := b.set(second); is.SourceErr == nil || is.Limit != "5/s" {
+			t.Errorf("the node is switched alone: %+v", is)
 		}
 	})
 }

@@ -55,10 +55,14 @@ func (s *Source) switchEmergency(ctx context.Context, r emergency.Record, d time
 		return r, err
 	}
 	const times = `now(), now() + make_interval(secs => $3)`
+	condition := ""
+	if after == emergency.NoRecord {
+		condition = ` WHERE ` + s.emergency + `.until <= now()`
+	}
 	statement, values := `INSERT INTO `+s.emergency+` (revision, record, since, until) VALUES ($1::text, $2::text, `+times+`)
-		ON CONFLICT (one) DO UPDATE SET (revision, record, since, until) = (excluded.revision, excluded.record, excluded.since, excluded.until)
+		ON CONFLICT (one) DO UPDATE SET (revision, record, since, until) = (excluded.revision, excluded.record, excluded.since, excluded.until)`+condition+`
 		RETURNING since, until`, []any{r.Revision, text, d.Seconds()}
-	if after != "" {
+	if after != "" && after != emergency.NoRecord {
 		statement = `UPDATE ` + s.emergency + ` SET (revision, record, since, until) = ($1::text, $2::text, ` + times + `)
 			WHERE revision = $4::text AND until > now() RETURNING since, until`
 		values = append(values, after)

@@ -3,7 +3,8 @@
 -- KEYS[1]  string: the revision of the newest record, the times in milliseconds since and until
 --          which it is valid, and the record, each after a space. It expires with the record
 -- ARGV[1]  the revision of the new record
--- ARGV[2]  the revision that the newest record must have, or an empty string for any
+-- ARGV[2]  the revision that the newest record must have, an empty string for any, or '-' if there
+--          must be no record
 -- ARGV[3]  for how many milliseconds the record is valid
 -- ARGV[4]  the record
 --
@@ -12,7 +13,8 @@ local newest = redis.call('GET', KEYS[1])
 if redis.call('PTTL', KEYS[1]) == 0 then -- its last millisecond: readers count it as ended
   newest = false
 end
-if ARGV[2] ~= '' and (not newest or string.match(newest, '^%S+') ~= ARGV[2]) then
+local revision = newest and string.match(newest, '^%S+') or '-'
+if ARGV[2] ~= '' and revision ~= ARGV[2] then
   return ''
 end
 local t = redis.call('TIME')

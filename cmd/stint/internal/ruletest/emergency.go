@@ -20,9 +20,12 @@ func Emergency(t *testing.T, open func(t *testing.T) emergency.Source) {
 		}
 		wantRecord(t, "refused", b, "", 0)
 		before := time.Now()
-		stored, err := a.SwitchEmergency(t.Context(), record("first"), time.Minute, "")
+		stored, err := a.SwitchEmergency(t.Context(), record("first"), time.Minute, emergency.NoRecord)
 		if d := stored.Until.Sub(stored.Since); err != nil || d != time.Minute || stored.Since.Sub(before).Abs() > time.Minute || stored.Revision != "first" {
 			t.Errorf("%+v, %v", stored, err)
+		}
+		if _, err := b.SwitchEmergency(t.Context(), record("other"), time.Hour, emergency.NoRecord); !errors.Is(err, emergency.ErrChanged) {
+			t.Error("another operator has switched one on:", err)
 		}
 		if r := wantRecord(t, "the other node", b, "first", time.Minute); !r.Until.Equal(stored.Until) || !r.Since.Equal(stored.Since) ||
 			r.Limit != "10/s" || r.By != "ip" || !r.On || r.Reason != strings.Repeat("é \" ' \\ %s\n", 100) || r.Author != "vera" {
@@ -57,6 +60,9 @@ func Emergency(t *testing.T, open func(t *testing.T) emergency.Source) {
 			}
 		}
 		if _, err := s.SwitchEmergency(t.Context(), record("late"), time.Minute, "short"); !errors.Is(err, emergency.ErrChanged) {
+			t.Error("it has ended:", err)
+		}
+		if _, err := s.SwitchEmergency(t.Context(), record("next"), time.Minute, emergency.NoRecord); err != nil {
 			t.Error("it has ended:", err)
 		}
 	})
