@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: e5969e2c429e14572d1b246717c186d6bb85ef844e3f3c8dd3794f73a0c66c4d
+// SHA-256 of openapi.yaml: 87e06255cc70533ee3e186bac509f19b6162e9e1c622a46450bf988d33dbfbce
 export interface paths {
     "/rules": {
         parameters: {
@@ -2903,6 +2903,8 @@ export interface operations {
                 "X-Stint-Comment"?: components["parameters"]["CommentHeader"];
                 /** @description The ETag of what was read; 412 when it has changed since. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description * makes a new one, or is answered by 412 when there is one. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
             cookie?: never;

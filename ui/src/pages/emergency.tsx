@@ -69,8 +69,8 @@ export function Emergency() {
       {state && (
         <>
           {state.on ? <InForce of={state} /> : <Empty>No emergency is on: the rules alone decide. {writes ? 'In a flood that they do not stop, switch one on.' : 'An operator can switch one on.'}</Empty>}
-          {writes && state.on && <Off etag={etag} done={done('The emergency is off')} />}
-          {writes && <On state={state} etag={etag} done={done('The emergency is on')} />}
+          {writes && state.on && <Off seen={{ state, etag }} done={done('The emergency is off')} />}
+          {writes && <On seen={{ state, etag }} done={done('The emergency is on')} />}
         </>
       )}
     </Page>
@@ -100,12 +100,20 @@ function nameOf(n: State['nodes'][number]): string {
   return n.address || n.id
 }
 
-function Off({ etag, done }: { etag: string; done: (answer: Answer<State>) => void }) {
-  const [asking, ask] = useState(false)
-  if (!asking) return <div class="actions"><button type="button" onClick={() => ask(true)}>Switch it off…</button></div>
-  const act = async (reason: string) => done(await call('delete', '/v1/emergency', { ifMatch: etag, reason }))
+// Seen is a state that an operator decides about. A confirmation keeps it: another operator may
+// switch before the button is pressed, and the server then refuses.
+interface Seen {
+  state: State
+  etag: string
+}
+
+function Off({ seen, done }: { seen: Seen; done: (answer: Answer<State>) => void }) {
+  const [of, ask] = useState<Seen>()
+  if (!of) return <div class="actions"><button type="button" onClick={() => ask(seen)}>Switch it off…</button></div>
+  const act = async (reason: string) => done(await call('delete', '/v1/emergency', { ifMatch: of.etag, reason }))
   return (
-    <Confirm title="Switch the emergency off" verb="Switch it off" failed="The emergency was not switched off" act={act} cancel={() => ask(false)}>
+    <Confirm title="Switch the emergency off" verb="Switch it off" failed="The emergency was not switched off" act={act} cancel={() => ask(undefined)}>
+      <p>This ends: {sentence(of.state.limit ?? '', of.state.by ?? '')}, switched on by {of.state.author}.</p>
       <p>From then on the rules alone decide. Requests that the emergency alone denies are allowed again within two seconds.</p>
     </Confirm>
   )
@@ -117,26 +125,26 @@ interface Input {
   for: string
 }
 
-function On({ state, etag, done }: { state: State; etag: string; done: (answer: Answer<State>) => void }) {
+function On({ seen, done }: { seen: Seen; done: (answer: Answer<State>) => void }) {
   const [input, setInput] = useState<Input>({ limit: '10/s', by: 'ip', for: '10m' })
-  const [step, setStep] = useState<'write' | 'confirm'>('write')
+  const [confirmed, confirm] = useState<Seen>()
+  const { state, etag } = confirmed ?? seen
   const field = (name: keyof Input) => ({ name, value: input[name], required: true, spellcheck: false, onInput: (e: Event) => setInput({ ...input, [name]: (e.currentTarget as HTMLInputElement).value.trim() }) })
   const act = async (reason: string) => {
-    // Without an emergency there is no tag, and the server would refuse any.
-    done(await call('put', '/v1/emergency', { body: { ...input, reason }, ...(state.on ? { ifMatch: etag } : {}), reason }))
-    setStep('write')
+    done(await call('put', '/v1/emergency', { body: { ...input, reason }, ...(state.on ? { ifMatch: etag } : { ifNoneMatch: '*' }), reason }))
+    confirm(undefined)
   }
-  if (step === 'confirm') {
+  if (confirmed) {
     return (
       <Confirm title={state.on ? 'Replace the emergency' : 'Switch the emergency on'} verb={state.on ? 'Replace it' : 'Switch it on'} danger
-        failed="The emergency was not switched" act={act} cancel={() => setStep('write')}>
+        failed="The emergency was not switched" act={act} cancel={() => confirm(undefined)}>
         <Consequences of={input} state={state} />
       </Confirm>
     )
   }
   return (
     <Panel title={state.on ? 'Replace it' : 'Switch one on'}>
-      <form class="row" autocomplete="off" onSubmit={(e) => { e.preventDefault(); setStep('confirm') }}>
+      <form class="row" autocomplete="off" onSubmit={(e) => { e.preventDefault(); confirm(seen) }}>
         <Field label="Limit" hint="Such as 10/s, 100/m or 1000/h."><input {...field('limit')} pattern="[0-9]+/[smhd]" /></Field>
         <Field label="For each" hint="ip, api_key, host, path, header:NAME, or another attribute that the rules read. Against strangers use ip: anyone can invent keys and headers.">
           <input {...field('by')} list="attributes" />
@@ -156,7 +164,7 @@ function Consequences({ of, state }: { of: Input; state: State }) {
       <li>{capital(sentence(of.limit, of.by))}. Requests above that are denied with status 429, whatever the rules allow. Requests without this attribute share one count.</li>
       <li>The rules stay in force beside it, and what they deny stays denied. A caller on an allow list of the whole set passes uncounted.</li>
       <li>{state.shareable ? `Every node that shares these rules obeys within two seconds: now ${many(state.nodes.length, 'node')}.` : 'Only this node obeys: its rules are not in a database. Switch each of the other nodes too.'}</li>
-      <li>It ends by itself after {of.for}{length ? `, at about ${localTime(new Date(Date.now() + length))}` : ''}.{state.on && ' It replaces the emergency that is on.'}</li>
+      <li>It ends by itself after {of.for}{length ? `, at about ${localTime(new Date(Date.now() + length))}` : ''}.{state.on && ` It replaces the emergency that is on: ${sentence(state.limit ?? '', state.by ?? '')}.`}</li>
     </ul>
   )
 }

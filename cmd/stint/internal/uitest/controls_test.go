@@ -113,6 +113,25 @@ func TestOperatorSwitchesAnEmergency(t *testing.T) {
 	b.lacks("Emergency until")
 }
 
+// Of two operators who switch an emergency on at once, the second is told that there is one.
+func TestTwoOperatorsSwitchAnEmergencyOnAtOnce(t *testing.T) {
+	w := newWorld(t)
+	first, second := newTab(t, w.pages()+"#/emergency", desk), newTab(t, w.pages()+"#/emergency", desk)
+	for _, b := range []*tab{first, second} {
+		b.signIn(operator)
+		b.click("Say what will happen…")
+		b.fill("Reason", "a flood")
+	}
+	first.click("Switch it on")
+	first.sees("The emergency is on.")
+	second.sees("Emergency until") // the banner of the other's, while the question stays as it was
+	second.click("Switch it on")
+	second.sees("The emergency was not switched. Somebody else has switched the emergency in the meantime")
+	second.click("Back")
+	second.click("Say what will happen…")
+	second.sees("It replaces the emergency that is on: each address may make 10 requests a second.")
+}
+
 // An operator adds an entry to a list and removes it.
 func TestOperatorChangesTheLists(t *testing.T) {
 	w := newWorld(t)
