@@ -97,6 +97,7 @@ type API struct {
 	views views // the live views that are open
 	fleet fleet // the nodes, for all live views
 	words rulesInWords
+	tiers tiersOfSet
 
 	changes ruleChanges
 }

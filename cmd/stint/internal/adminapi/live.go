@@ -196,6 +196,9 @@ func (f *fleet) nodes(ctx context.Context, rules Rules, now time.Time) liveNodes
 	if age := now.Sub(f.asked); age >= 0 && age < nodesEvery {
 		return f.body
 	}
+	// The answer is for all views: it must not fail because the client of this one leaves.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nodesTime)
+	defer cancel()
 	list, err := rules.Nodes(ctx)
 	f.asked, f.body = now, liveNodes{Nodes: list}
 	if err != nil {

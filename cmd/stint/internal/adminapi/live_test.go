@@ -280,6 +280,11 @@ func TestALiveViewSumsUpTheNodes(t *testing.T) {
 			t.Fatalf("%d points after %d times", got, n+1)
 		}
 	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if got := (&fleet{}).nodes(left, rules, start); got.Error != "" {
+		t.Error("the client of one view left, and all views have an error:", got.Error)
+	}
 	all := f.body.Points
 	last := all[len(all)-1].Time
 	for at, want := range map[int64]int{0: mostPoints, last: 0, last - 1: 1, last + 1: mostPoints} {
@@ -296,4 +301,4 @@ type announced struct {
 	nodes []ruleset.Node
 }
 
-func (a announced) Nodes(context.Context) ([]ruleset.Node, error) { return a.nodes, nil }
+func (a announced) Nodes(ctx context.Context) ([]ruleset.Node, error) { return a.nodes, ctx.Err() }

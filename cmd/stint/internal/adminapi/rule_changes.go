@@ -23,7 +23,7 @@ const (
 	// compareAgain is the pause after a failure of the source, so that requests do not wait for it one
 	// after the other.
 	compareAgain = 10 * time.Second
-	// mostChanged bounds the ids in memory: beyond it no older version is compared.
+	// mostChanged bounds the ids in memory: beyond it no older version is compared or remembered.
 	mostChanged = 200_000
 )
 
@@ -70,6 +70,9 @@ func (a *API) compared(ctx context.Context) (versions []*comparedVersion, all bo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	began, ids := a.now(), 0
+	// The comparisons are for later requests too. The client of this one may leave, and that is no
+	// failure of the source.
+	ctx = context.WithoutCancel(ctx)
 	if err := c.listLocked(ctx, a.Rules, began); err != nil {
 		c.pause = began.Add(compareAgain)
 	}
@@ -78,6 +81,7 @@ func (a *API) compared(ctx context.Context) (versions []*comparedVersion, all bo
 		one := c.known[v.Number]
 		switch {
 		case ids > mostChanged:
+			c.forgetLocked(c.list[i:])
 			return versions, false
 		case one != nil && one.Hash == v.Hash:
 			newer = nil
@@ -123,6 +127,13 @@ func (c *ruleChanges) listLocked(ctx context.Context, rules Rules, at time.Time)
 	}
 	c.of, c.list, c.known = now.Hash, listed, known
 	return nil
+}
+
+// forgetLocked drops the comparisons of versions. Newer versions have taken their room.
+func (c *ruleChanges) forgetLocked(versions []ruleset.Version) {
+	for _, v := range versions {
+		delete(c.known, v.Number)
+	}
 }
 
 // compareVersion compares version i of a list with the next one, which is older. newer are the

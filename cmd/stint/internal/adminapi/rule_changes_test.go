@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,6 +82,9 @@ type forgetful struct {
 
 func (f *forgetful) Get(ctx context.Context, number uint64) (ruleset.Version, error) {
 	f.gets++
+	if ctx.Err() != nil {
+		return ruleset.Version{}, ctx.Err()
+	}
 	if f.err != nil {
 		return ruleset.Version{}, f.err
 	}
@@ -132,6 +136,56 @@ func TestAHistoryDoesNotWaitForAFailingSource(t *testing.T) {
 	f.time = f.time.Add(compareAgain)
 	if got := f.want(200, "GET", "/v1/rules", ""); changedIn(t, got, "orders") != 1.0 {
 		t.Error(got.body)
+	}
+}
+
+// A client that leaves does not count as a failure of the source: its request goes on for the
+// next one.
+func TestAHistoryDoesNotBlameTheSourceForAClientThatLeaves(t *testing.T) {
+	f := newFixture(t, shop)
+	f.Rules = &leaving{Rules: &forgetful{Rules: f.Rules}}
+	for range 3 {
+		ctx, leave := context.WithCancel(t.Context())
+		f.Rules.(*leaving).leave = leave
+		f.compared(ctx)
+	}
+	if got := f.want(200, "GET", "/v1/rules", ""); changedIn(t, got, "orders") != 1.0 {
+		t.Error(got.body)
+	}
+}
+
+// leaving is a source whose client leaves while it lists the versions.
+type leaving struct {
+	Rules
+
+	leave func()
+}
+
+func (l *leaving) History(ctx context.Context, n int) ([]ruleset.Version, error) {
+	l.leave()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return l.Rules.History(ctx, n)
+}
+
+// The ids of changed rules are bounded: newer versions take the room of older ones.
+func TestAHistoryIsBounded(t *testing.T) {
+	f := newFixture(t, shop)
+	many := map[string]string{}
+	for n := range mostChanged/2 + 1 {
+		many[strconv.Itoa(n)] = changeChanged
+	}
+	for n := range 6 {
+		f.want(200, "PUT", "/rules/orders", fmt.Sprintf(`{"limit":"%d/m"}`, n+20))
+		f.want(200, "GET", "/v1/rules", "")
+		for _, one := range f.changes.known { // as if each version had changed many rules
+			one.rules = many
+		}
+	}
+	f.want(200, "GET", "/v1/rules", "")
+	if got := len(f.changes.known); got != 2 {
+		t.Errorf("%d versions of %d ids are remembered", got, len(many))
 	}
 }
 

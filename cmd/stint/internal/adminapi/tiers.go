@@ -1,5 +1,11 @@
 package adminapi
 
+import (
+	"sync"
+
+	"github.com/stintdev/stint/rule"
+)
+
 // tiersBody is the tiers in force.
 type tiersBody struct {
 	Tiers []tierBody `json:"tiers"`
@@ -24,6 +30,13 @@ type tierLimit struct {
 // mostTierLimits bounds the limits of a tier in an answer: every rule may have one.
 const mostTierLimits = 10
 
+// tiersOfSet are the tiers of one set, made once: they need the files to be parsed.
+type tiersOfSet struct {
+	mu   sync.Mutex
+	of   *rule.Set // guarded by mu
+	body tiersBody // guarded by mu; its elements do not change
+}
+
 // tierList answers GET /v1/tiers with the declared tiers and what the rules grant to them.
 func (a *API) tierList(r *request) (any, error) {
 	set, on := a.Rules.Current()
@@ -35,7 +48,16 @@ func (a *API) tierList(r *request) (any, error) {
 		return nil, err
 	}
 	defer a.reading.end()
-	declared := contentsOf(on.Files)
+	a.tiers.mu.Lock()
+	defer a.tiers.mu.Unlock()
+	if a.tiers.of != set {
+		a.tiers.of, a.tiers.body = set, tiersIn(set, on.Files, rules)
+	}
+	return a.tiers.body, nil
+}
+
+func tiersIn(set *rule.Set, files []rule.File, rules []ruleBody) tiersBody {
+	declared := contentsOf(files)
 	body, at := tiersBody{Tiers: []tierBody{}}, map[string]int{}
 	for i, name := range set.Tiers() {
 		one := tierBody{Name: name, Limits: []tierLimit{}}
@@ -57,5 +79,5 @@ func (a *API) tierList(r *request) (any, error) {
 			}
 		}
 	}
-	return body, nil
+	return body
 }
