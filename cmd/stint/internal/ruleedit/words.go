@@ -98,13 +98,17 @@ func byInWords(by []string) string {
 
 // grantInWords returns a limit in words. whom is the text of byInWords.
 func grantInWords(l stint.Limit, whom string) string {
-	s, units := l.Spec(), map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
-	every := "in " + spanInWords(s.Window)
-	if unit := units[s.Window]; unit != "" {
-		every = "a " + unit
-		if unit == "hour" {
-			every = "an " + unit
-		}
+	s := l.Spec()
+	every, span := "in "+spanInWords(s.Window), spanInWords(s.Window)
+	switch s.Window {
+	case time.Second:
+		every, span = "a second", "second"
+	case time.Minute:
+		every, span = "a minute", "minute"
+	case time.Hour:
+		every, span = "an hour", "hour"
+	case 24 * time.Hour:
+		every, span = "a day", "day"
 	}
 	n := strconv.FormatInt(s.Limit, 10)
 	switch l.Algorithm() {
@@ -120,19 +124,44 @@ func grantInWords(l stint.Limit, whom string) string {
 	case stint.FixedWindow:
 		return n + " " + every + " " + whom + ", in windows that begin at fixed times"
 	case stint.SlidingWindowLog:
-		return n + " " + every + " " + whom + ", in any window"
+		return n + " in any " + span + " " + whom
 	case stint.SlidingWindowCounter:
-		return n + " " + every + " " + whom + ", in any window by an estimate"
+		return "about " + n + " in any " + span + " " + whom
 	case stint.LeakyBucket:
-		return n + " " + every + " " + whom + ", evenly"
+		return n + " " + every + " " + whom + ", evenly spaced" + queueInWords(s)
 	case stint.Quota:
-		return n + " in each " + s.Period + " " + whom
+		return n + " in each " + s.Period + " " + whom + calendarInWords(s)
 	}
 	return l.String() + " " + whom
 }
 
-// spanInWords returns a duration without the units that are 0.
+// queueInWords says what may wait in a leaky bucket, such as ", 3 may wait for at most 2s".
+func queueInWords(s stint.Spec) string {
+	switch {
+	case s.Queue == 0:
+		return ""
+	case s.MaxWait == 0:
+		return ", " + strconv.FormatInt(s.Queue, 10) + " may wait"
+	}
+	return ", " + strconv.FormatInt(s.Queue, 10) + " may wait for at most " + spanInWords(s.MaxWait)
+}
+
+// calendarInWords says when the periods of a quota begin, if they do not begin by UTC.
+func calendarInWords(s stint.Spec) string {
+	switch {
+	case s.Anchor != "":
+		return ", counted from " + s.Anchor
+	case s.UTCOffset != "":
+		return ", by the time of UTC" + s.UTCOffset
+	}
+	return ""
+}
+
+// spanInWords returns a duration without the units that are 0, and whole days as such.
 func spanInWords(d time.Duration) string {
+	if day := 24 * time.Hour; d > day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + " days"
+	}
 	text := d.String()
 	if short, ok := strings.CutSuffix(text, "m0s"); ok {
 		text = short + "m"
