@@ -188,7 +188,7 @@ export function Denials({ list }: { list: Denial[] }) {
     { title: 'Surface', value: (d: Denial) => d.surface },
     { title: 'Key', value: (d: Denial) => d.key, show: (d: Denial) => <code title={`hash ${d.hash}`}>{d.key}</code> },
   ]
-  return <Table name="denials" caption="Denials" rows={list} columns={columns} keyOf={(d) => d.time + d.rule + d.hash} empty="This node has denied nothing of this key lately." />
+  return <Table name="denials" keys caption="Denials" rows={list} columns={columns} keyOf={(d) => d.time + d.rule + d.hash} empty="This node has denied nothing of this key lately." />
 }
 
 function reasonOf(d: Denial): string {

@@ -52,7 +52,7 @@ function Entries({ list, remove }: { list: Entry[]; remove?: (e: Entry) => void 
     ...(remove ? [{ title: '', value: () => '', show: (e: Entry) => <button type="button" class="quiet" aria-label={`Remove ${nameOf(e)}`} onClick={() => remove(e)}>Remove…</button> }] : []),
   ]
   return (
-    <Table name="lists" caption="Entries of the lists" rows={list} columns={columns} keyOf={(e) => `${nameOf(e)} ${e.until ?? ''}`}
+    <Table name="lists" keys caption="Entries of the lists" rows={list} columns={columns} keyOf={(e) => `${nameOf(e)} ${e.until ?? ''}`}
       empty={remove ? 'The lists are empty. Add an entry below.' : 'The lists are empty. An operator can add an entry.'} />
   )
 }

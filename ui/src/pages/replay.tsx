@@ -279,5 +279,5 @@ function Callers({ name, list }: { name: string; list: Comparison['top_newly_den
     { title: 'Requests', value: (c: Caller) => c.requests, show: (c: Caller) => count(c.requests) },
     { title: 'Changed', value: (c: Caller) => c.changed, show: (c: Caller) => count(c.changed) },
   ]
-  return <Table name={`newly_${name}`} caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty="No caller." />
+  return <Table name={`newly_${name}`} keys caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty="No caller." />
 }

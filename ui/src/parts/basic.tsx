@@ -115,11 +115,12 @@ export function Problems({ list, warnings = false }: { list: Problem[] | undefin
   )
 }
 
-// Await shows data once it is there, and keeps it while it is loaded anew.
+// Await shows data once it is there, and keeps it while it is loaded anew. It also keeps a failure
+// until the next result, so that a screen reader says it once.
 export function Await<T>({ of, what, children }: { of: Loaded<T>; what: string; children: (data: T) => ComponentChildren }) {
   return (
     <>
-      {of.error && !of.loading && <Failure what={what} error={of.error} retry={of.reload} />}
+      {of.error && <Failure what={what} error={of.error} retry={of.reload} />}
       {of.data === undefined && !of.error && <Loading />}
       {of.data !== undefined && children(of.data)}
     </>

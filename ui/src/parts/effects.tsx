@@ -57,7 +57,7 @@ function Callers({ title, list, number, unit }: { title: string; list: Caller[] 
   return (
     <details open={list.length <= 8}>
       <summary>{title} ({count(list.length)})</summary>
-      <Table name={unit.toLowerCase()} caption={title} rows={list} columns={columns} keyOf={(k) => `${k.rule} ${k.hash ?? k.key}`} empty="" />
+      <Table name={unit.toLowerCase()} keys caption={title} rows={list} columns={columns} keyOf={(k) => `${k.rule} ${k.hash ?? k.key}`} empty="" />
     </details>
   )
 }

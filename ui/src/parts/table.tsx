@@ -16,8 +16,9 @@ export interface Column<T> {
 const pageSize = 200
 
 // Table sorts, filters and copies. Its sorting and filter are in the address of the page
-// under its name, so that a link shows the same.
-export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra }: {
+// under its name, so that a link shows the same. With keys the rows have keys of callers, which a
+// filter may name: it is then in the memory of the page alone.
+export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, keys = false }: {
   name: string
   caption: string
   rows: T[]
@@ -25,10 +26,13 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra }: 
   keyOf: (row: T) => string
   empty: ComponentChildren
   extra?: ComponentChildren
+  keys?: boolean
 }) {
   const { query } = useRoute()
   const [shown, setShown] = useState(pageSize)
-  const filter = query.get(`${name}.filter`) ?? ''
+  const [kept, keep] = useState('')
+  const filter = keys ? kept : query.get(`${name}.filter`) ?? ''
+  const setFilter = (text: string) => (keys ? keep(text) : amend({ [`${name}.filter`]: text }))
   const sort = query.get(`${name}.sort`) ?? ''
   const selected = useMemo(() => sorted(filtered(rows, columns, filter), columns, sort), [rows, columns, filter, sort])
   if (rows.length === 0) return <>{extra}<Empty>{empty}</Empty></>
@@ -36,7 +40,7 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra }: 
     <div class="table">
       <div class="toolbar">
         <input type="search" aria-label={`Filter: ${caption}`} placeholder="Filter" value={filter}
-          onInput={(e) => amend({ [`${name}.filter`]: e.currentTarget.value })} />
+          onInput={(e) => setFilter(e.currentTarget.value)} />
         {extra}
         <span class="quiet" role="status">
           {selected.length === rows.length ? count(rows.length) : `${count(selected.length)} of ${count(rows.length)}`}
@@ -56,7 +60,7 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra }: 
           </tbody>
         </table>
       </div>
-      {selected.length === 0 && <Empty>No row contains “{filter}”. <button type="button" class="link" onClick={() => amend({ [`${name}.filter`]: undefined })}>Show all</button></Empty>}
+      {selected.length === 0 && <Empty>No row contains “{filter}”. <button type="button" class="link" onClick={() => setFilter('')}>Show all</button></Empty>}
       {selected.length > shown && (
         <button type="button" onClick={() => setShown(shown + pageSize)}>Show {count(Math.min(pageSize, selected.length - shown))} more of {count(selected.length - shown)}</button>
       )}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/input"
 )
 
 // An admin tries a change of all rules on some callers, compares them, and promotes it.
@@ -160,6 +162,40 @@ func TestOperatorChangesTheLists(t *testing.T) {
 	b.click("Remove the entry")
 	b.sees("The entry was removed.")
 	b.sees("The lists are empty.")
+}
+
+// Keys that callers or operators make up are text, fit on a phone, and never get into the address.
+func TestHostileKeysAreTextInTheLists(t *testing.T) {
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/lists", phone)
+	b.signIn(operator)
+	b.sees("The lists are empty.")
+	long := "<img-src=x/onerror=alert(1)>" + strings.Repeat("k", 480)
+	for _, key := range []string{long, "a/b?c#d%2f.."} {
+		write := func(name, text string) { // the heads of the columns have the same names as the fields
+			b.await("document.querySelector('input[name=" + name + "]')")
+			b.eval("document.querySelector('input[name=" + name + "]').focus()")
+			b.run(input.InsertText(text))
+		}
+		write("match", key)
+		b.click("Review the entry…")
+		write("reason", "</td><script>alert(2)</script>")
+		b.click("Add the entry")
+		b.sees("The entry was added.")
+		b.await("[...document.querySelectorAll('td code')].some(e => e.innerText === " + quote(key) + ")")
+	}
+	b.fill("Filter: Entries of the lists", "a/b?c")
+	b.await("document.querySelectorAll('tbody tr').length === 1")
+	if address, _ := b.eval("location.href").(string); strings.Contains(address, "a/b") || strings.Contains(address, "a%2Fb") {
+		t.Error("the address has a part of a key:", address)
+	}
+	b.fill("Filter: Entries of the lists", "onerror")
+	b.click("Remove " + long + " from the deny list of all rules")
+	b.await(control("Remove the entry"))
+	b.audit("the removal of a long key")
+	if b.eval("document.documentElement.scrollWidth > innerWidth") == true {
+		t.Error("a long key makes the page wider than the window")
+	}
 }
 
 // An operator changes a tier, and deletes it.
