@@ -215,11 +215,11 @@ function History({ rule }: { rule: string }) {
   ]
   return (
     <Await of={history} what="The history was not loaded">
-      {({ versions, looked_back_to: back }) => (
+      {({ current, versions, looked_back_to: back = 0 }) => (
         <>
           <Table name="history" caption="Versions that changed the rule" rows={versions} columns={columns} keyOf={(v) => String(v.version)}
-            empty={back ? 'No version that is still kept whole has changed the rule.' : 'The rule is built in: no version has changed it.'} />
-          {!!back && versions.length > 0 && <p class="quiet">Versions before {back} are not compared.</p>}
+            empty={current === 0 || !back ? 'The rule is built in: no version has changed it.' : back > current ? 'The versions are not compared yet.' : `No version from ${back} on has changed the rule.`} />
+          {back > 0 && back <= current && <p class="quiet">Versions before {back} are not compared yet, or are not kept whole.</p>}
         </>
       )}
     </Await>

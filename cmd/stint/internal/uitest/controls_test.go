@@ -249,7 +249,7 @@ func TestTheImpactTellsCallersApart(t *testing.T) {
 	w := newWorld(t)
 	busy(w)
 	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
-	b.signIn(operator)
+	b.signIn(admin)
 	b.write(orders + "limit: 1/h\n")
 	b.sees("No mistakes.")
 	b.click("Review the change…")
@@ -257,6 +257,7 @@ func TestTheImpactTellsCallersApart(t *testing.T) {
 	const hashes = "[...document.querySelectorAll('details tbody a code')].map(e => e.innerText)"
 	b.await(hashes + ".length === 5 && new Set(" + hashes + ").size === 5")
 	b.sees("30 an hour for each API key → 1 an hour for each API key")
+	b.sees("This is for all callers at once.") // a canary begins in the editor of all rules
 }
 
 // All nodes together have a chart.
