@@ -8,7 +8,12 @@ import (
 
 // CopyState gives a key the state that it has in another store under a limit, so that the
 // key continues here as it would there. It replaces the state that the key has here. The
-// stores may differ in everything else: each has its own secrets and its own clock.
+// stores may differ in everything else: each has its own secrets and its own clock. Results
+// that are kept for repeated requests ([Once]) are not copied.
+//
+// It locks one store after the other, never both, so any number of copies may run at once, in
+// both directions. What either store charges to the key during the copy may be missing here
+// afterwards: a program that needs an exact copy stops taking from the key meanwhile.
 //
 // A store that is full may have no room for the state; the key is then as if never used.
 // The error is that of [Memory.Take] for such a key and limit.
@@ -19,6 +24,9 @@ func (m *Memory) CopyState(from *Memory, l Limit, key string) error {
 	var q query
 	if err := m.prepare(&q, &Claim{Key: key, Limit: l}); err != nil {
 		return err
+	}
+	if from == m {
+		return nil
 	}
 	copied := from.copied(l.n, key)
 	now := m.clock.Now()

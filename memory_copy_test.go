@@ -2,7 +2,9 @@ package stint
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 )
@@ -104,6 +106,55 @@ func TestCopiedStatesOfCallersLimits(t *testing.T) {
 	}
 	if s := to.Stats(); s.Keys != 0 || s.Callers.Keys != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Two full stores that copy into each other, and into themselves, neither wait for each other
+// nor exceed their bounds.
+func TestStoresCopyIntoEachOtherAtOnce(t *testing.T) {
+	a, b := NewMemory(MemoryOptions{MaxKeys: 300, CallerKeys: 300}), NewMemory(MemoryOptions{MaxKeys: 200, CallerKeys: 200})
+	limits := []Limit{
+		mustCompile(t, PerMinute(5)), mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 30, Window: time.Minute}),
+		mustCompile(t, Spec{Limit: 30, Window: time.Minute, FromCaller: true}),
+	}
+	var all sync.WaitGroup
+	for n := range 4 {
+		to, from := a, b
+		if n%2 == 0 {
+			to, from = b, a
+		}
+		all.Go(func() {
+			for i := range 3000 {
+				key := fmt.Sprint(i % 700)
+				for _, l := range limits {
+					_, _ = to.Take(t.Context(), Claim{Key: key, Limit: l, Cost: 1}) // refused by a full store of callers' limits
+					if err := errors.Join(to.CopyState(from, l, key), to.CopyState(to, l, key)); err != nil && CodeOf(err) != CodeExhausted {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for store, most := range map[*Memory]int{a: 300, b: 200} {
+		if s := store.Stats(); s.Keys == 0 || s.Keys > most || s.Callers.Keys == 0 || s.Callers.Keys > most {
+			t.Errorf("at most %d: %+v", most, s)
+		}
+	}
+}
+
+// A copy from a store to itself leaves the state as it is.
+func TestCopyToTheSameStoreLeavesTheState(t *testing.T) {
+	m, limit := NewMemory(MemoryOptions{}), mustCompile(t, PerMinute(1))
+	for range 2 {
+		d, err := m.Take(t.Context(), Claim{Key: "a", Limit: limit, Cost: 1})
+		if err := errors.Join(err, m.CopyState(m, limit, "a")); err != nil {
+			t.Fatal(err)
+		}
+		if s := m.Stats(); s.Keys != 1 || s.Limits != 1 || d.Remaining != 0 {
+			t.Errorf("%+v, %+v", d, s)
+		}
 	}
 }
 
