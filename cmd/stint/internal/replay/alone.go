@@ -2,8 +2,8 @@ package replay
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -20,7 +20,8 @@ import (
 // and another rule denies: they begin as a copy of those of all rules together, which that
 // request did not change. Until then, what the rule does alone is what it does beside the others.
 // This takes no second look at the counters of most keys, which would be as slow as the first,
-// and no memory for a second set of them.
+// and no memory for a second set of them. Where others deny most requests, most keys have counters
+// of their own, and those that no request charged have no others.
 //
 // When another store than a memory store decides, its counters cannot be copied. All keys then
 // have counters of their own from the first request on.
@@ -284,14 +285,14 @@ type ownCounters struct {
 func newOwnCounters(clock func() time.Time, sets int) ownCounters {
 	c := ownCounters{memoryStore(clock), limitCopies{}, make([]ownKeys, sets)}
 	for i := range c.sets {
-		c.sets[i] = ownKeys{keys: map[string]struct{}{}, known: map[stint.Limit]struct{}{}}
+		c.sets[i] = ownKeys{seed: maphash.MakeSeed(), keys: map[uint64]struct{}{}, known: map[stint.Limit]struct{}{}}
 	}
 	return c
 }
 
 // begin gives a key counters of its own: a copy of those in another store.
 func (c *ownCounters) begin(own *ownKeys, from *stint.Memory, key string) error {
-	own.keys[strings.Clone(key)] = struct{}{}
+	own.keys[own.hash(key)] = struct{}{}
 	for _, l := range own.limits {
 		if err := c.store.CopyState(from, l, key); err != nil {
 			return err
@@ -302,16 +303,19 @@ func (c *ownCounters) begin(own *ownKeys, from *stint.Memory, key string) error 
 
 // ownKeys are the keys of a rule or of a limit that have counters of their own.
 type ownKeys struct {
-	keys   map[string]struct{}
-	limits []stint.Limit // that have decided so far: one of those that share counters
+	seed   maphash.Seed
+	keys   map[uint64]struct{} // by their hash: texts would take more memory than the counters
+	limits []stint.Limit       // that have decided so far: one of those that share counters
 	known  map[stint.Limit]struct{}
 	latest stint.Limit
 }
 
 func (o *ownKeys) has(key string) bool {
-	_, own := o.keys[key]
+	_, own := o.keys[o.hash(key)]
 	return own
 }
+
+func (o *ownKeys) hash(key string) uint64 { return maphash.String(o.seed, key) }
 
 // learn notes a limit that decides an event. A rule has several, by tier and by override.
 func (o *ownKeys) learn(l stint.Limit) {
