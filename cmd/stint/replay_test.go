@@ -54,7 +54,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweptRules := filepath.Join(folder, "swept.yaml")
-	if err := os.WriteFile(sweptRules, []byte("rules:\n  - {id: a, by: [ip], limit: 1/m}\n  - {id: two, by: [ip], limits: [1/m, 9/h]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(sweptRules, []byte("rules:\n  - {id: a, by: [ip], limit: 1/m}\n  - {id: two, by: [ip], limits: [1/m, 9/h]}\n  - {id: none, mode: \"off\", limit: 1/m}\n  - {id: shut, by: [ip], deny_all: true}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rules := writeFile(t, filepath.Join(folder, "rules.yaml"), "rules:\n  - {id: one, by: [ip], limit: 1, window: 60}\n")
@@ -81,13 +81,22 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"wrongUntil":       {2, `--until: "-2h" is not a time`, []string{"--until", "-2h", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"emptySpan":        {2, "--since: 1h is not before --until 2h", []string{"--since", "1h", "--until", "2h", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepOfRules":     {2, `--sweep: "limit" names no rule of --rules (write it as RULE.limit=…)`, []string{"--sweep", "limit=1..2", "--rules", sweptRules, sampleLog}},
-		"sweepOfNoRule":    {2, `--sweep: --rules has no rule "b"`, []string{"--sweep", "b.limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfNoRule":    {2, `--sweep: --rules has no rule "b" (use one of a, two, none, shut)`, []string{"--sweep", "b.limit=1..2", "--rules", sweptRules, sampleLog}},
 		"sweepWithoutRule": {2, `--sweep: "a.limit" names a rule, and there are no --rules (write it as limit=…)`, []string{"--sweep", "a.limit=1..2", "--limit", "1/m", "--by", "ip", sampleLog}},
 		"sweepOfLimits":    {2, `--sweep: the rule "two" has no single limit to vary`, []string{"--sweep", "two.limit=1..2", "--rules", sweptRules, sampleLog}},
-		"sweepOfNumber":    {2, `"a.size=1..2" is not a sweep`, []string{"--sweep", "a.size=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfNumber":    {2, `--sweep: "size" is not a number of a limit (use one of limit, burst, queue, window)`, []string{"--sweep", "a.size=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfNearRule":  {2, `--sweep: --rules has no rule "tow" (did you mean two?)`, []string{"--sweep", "tow.limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfModeOff":   {2, `--sweep: the rule "none" has no single limit to vary`, []string{"--sweep", "none.limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepOfDenyAll":   {2, `--sweep: the rule "shut" has no single limit to vary`, []string{"--sweep", "shut.limit=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepNearNumber":  {2, `--sweep: "limits" is not a number of a limit (did you mean limit?)`, []string{"--sweep", "a.limits=1..2", "--rules", sweptRules, sampleLog}},
+		"sweepFromZero":    {2, `--sweep: a.limit: the first value "0" is out of range (use a whole number from 1 to 1000000000)`, []string{"--sweep", "a.limit=0..2", "--rules", sweptRules, sampleLog}},
+		"sweepToHuge":      {2, `--sweep: a.limit: the last value "9000000000" is out of range`, []string{"--sweep", "a.limit=1..9000000000", "--rules", sweptRules, sampleLog}},
+		"sweepStepZero":    {2, `--sweep: a.limit: the step "0" is out of range (use a whole number from 1 to`, []string{"--sweep", "a.limit=1..2:0", "--rules", sweptRules, sampleLog}},
+		"sweepOfNoNumber":  {2, `"a.limit" is not a sweep (write it as limit=5..100:5`, []string{"--sweep", "a.limit", "--rules", sweptRules, sampleLog}},
+		"sweepOfAlgorithm": {2, `--sweep: a.queue=1: queue: is not a parameter of`, []string{"--sweep", "a.queue=0..2", "--rules", sweptRules, sampleLog}},
 		"wrongSweep":       {2, `"limit=5-10" is not a sweep (write it as limit=5..100:5`, []string{"--sweep", "limit=5-10", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"wrongNumber":      {2, `"size=5..10" is not a sweep`, []string{"--sweep", "size=5..10", "--limit", "10/m", "--by", "ip", sampleLog}},
-		"sweepDescends":    {2, `"limit=10..5" is not a sweep`, []string{"--sweep", "limit=10..5", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongNumber":      {2, `--sweep: "size" is not a number of a limit`, []string{"--sweep", "size=5..10", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"sweepDescends":    {2, `--sweep: limit: the first value, 10, is above the last (write 5..10)`, []string{"--sweep", "limit=10..5", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepTooLong":     {2, `has 96 values (use at most 32: a greater step, such as :4)`, []string{"--sweep", "limit=5..100", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"sweepNotCompiled": {2, `--sweep: queue=1: `, []string{"--sweep", "queue=1..2", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongRetries":     {2, `--retries: "rude" is not known (use one of none, polite, hammer)`, []string{"--retries", "rude", "--limit", "10/m", "--by", "ip", sampleLog}},

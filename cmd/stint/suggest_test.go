@@ -92,10 +92,12 @@ func TestSuggestDocumentHolds(t *testing.T) { wantDocumentHolds(t, "../../docs/s
 
 // A sweep decides as one replay for each of its limits.
 func TestSweepEqualsReplays(t *testing.T) {
-	for _, base := range []string{"1/m", `{"algorithm":"sliding_window_log","limit":1,"window":"10s"}`} {
+	for base, memory := range map[string]string{
+		"1/m": "320 bytes of memory for each key: 0.3 GB", `{"algorithm":"sliding_window_log","limit":1,"window":"10s"}`: "1984 bytes of memory for each key: 2.0 GB",
+	} {
 		got := runIn(t, "", "replay", "--limit", base, "--by", "ip", "--sweep", "limit=1..9:2", "--json", sampleLog)
 		var swept replay.SweepReport
-		if err := json.Unmarshal([]byte(got.out), &swept); err != nil || len(swept.Values) != 5 || !strings.Contains(got.errors, "sweep: 5 limits need up to 320 bytes of memory for each key: 0.3 GB for a million keys") {
+		if err := json.Unmarshal([]byte(got.out), &swept); err != nil || len(swept.Values) != 5 || !strings.Contains(got.errors, "sweep: 5 limits need up to "+memory+" for a million keys") {
 			t.Fatal(err, got)
 		}
 		for _, v := range swept.Values {

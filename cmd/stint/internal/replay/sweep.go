@@ -14,8 +14,20 @@ import (
 // MostSwept is the greatest number of limits of a sweep.
 const MostSwept = 32
 
-// SweptBytes is about how much memory each limit of a sweep takes for a key.
-const SweptBytes = 64
+// StateBytes returns about how much memory a key takes at most under a limit of a sweep. Most
+// algorithms have a small state of fixed size. The others have words on the Go heap, which holds up
+// to four times the words in use: states that grow leave garbage of every size behind.
+func StateBytes(l stint.Limit) int {
+	const state, word = 64, 4 * 8
+	switch spec := l.Spec(); {
+	case spec.Algorithm == stint.SlidingWindowLog: // a time and a number for each unit, and spare room
+		return state + 2*word*int(spec.Limit+spec.Limit/8)
+	case spec.Algorithm == stint.SlidingWindowCounter && spec.Buckets > 1:
+		return state + word*(spec.Buckets+2)
+	default:
+		return state
+	}
+}
 
 // Swept is one limit of a sweep.
 type Swept struct {

@@ -18,3 +18,24 @@ func TestJudgesOfASweepShareNoLimit(t *testing.T) {
 		t.Errorf("got %v, want %v", judges[0].Limit, limit)
 	}
 }
+
+// The memory that the command tells beforehand depends on what the algorithm keeps for a key.
+func TestStateBytesFollowTheAlgorithm(t *testing.T) {
+	for _, c := range []struct {
+		spec stint.Spec
+		want int
+	}{
+		{stint.Spec{Limit: 50, Window: time.Minute}, 64},
+		{stint.Spec{Algorithm: stint.SlidingWindowCounter, Limit: 50, Window: time.Minute}, 64},
+		{stint.Spec{Algorithm: stint.SlidingWindowCounter, Limit: 50, Window: time.Minute, Buckets: 6}, 64 + 32*8},
+		{stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 50, Window: time.Minute}, 64 + 32*2*56},
+	} {
+		limit, err := c.spec.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := StateBytes(limit); got != c.want {
+			t.Errorf("%v: %d bytes, want %d", limit, got, c.want)
+		}
+	}
+}
