@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,11 +172,20 @@ func printRules(out io.Writer, path string, set *rule.Set) error {
 	if len(set.Rules()) == 0 {
 		return nil
 	}
-	t := newTable(out, "RULE", "MODE", "TIER", "OVERRIDE", "LIMIT", "RATE PER SECOND")
+	columns := []any{"RULE", "MODE", "TIER", "OVERRIDE", "LIMIT", "RATE PER SECOND"}
+	stores := slices.ContainsFunc(set.Rules(), func(r *rule.Rule) bool { return r.Store != "" })
+	if stores {
+		columns = append(columns, "STORE")
+	}
+	t := newTable(out, columns...)
 	for _, r := range set.Rules() {
 		for _, e := range r.Effective(set) {
 			row := func(limit any, rate string) {
-				t.row(r.ID, r.Mode, cell(e.Tier), cell(masked(e.Override)), limit, rate)
+				cells := []any{r.ID, r.Mode, cell(e.Tier), cell(masked(e.Override)), limit, rate}
+				if stores {
+					cells = append(cells, cmp.Or(r.Store, rule.DefaultStore))
+				}
+				t.row(cells...)
 			}
 			if len(e.Limits) == 0 {
 				row("not counted", "-")
@@ -240,6 +250,7 @@ type effectiveJSON struct {
 	Mode     string   `json:"mode"`
 	Tier     string   `json:"tier,omitempty"`
 	Override string   `json:"override,omitempty"` // keys shortened
+	Store    string   `json:"store,omitempty"`    // none: the default store
 	DenyAll  bool     `json:"deny_all,omitempty"`
 	Limits   []string `json:"limits"` // none: not counted
 	Rates    []string `json:"rates_per_second"`
@@ -285,7 +296,7 @@ func problemsJSON(list rule.Problems) []problemJSON {
 }
 
 func effectiveOf(r *rule.Rule, e rule.Effective) effectiveJSON {
-	out := effectiveJSON{Rule: r.ID, Mode: r.Mode.String(), Tier: e.Tier, Override: masked(e.Override), DenyAll: r.DenyAll(), Limits: []string{}, Rates: []string{}}
+	out := effectiveJSON{Rule: r.ID, Mode: r.Mode.String(), Tier: e.Tier, Override: masked(e.Override), Store: r.Store, DenyAll: r.DenyAll(), Limits: []string{}, Rates: []string{}}
 	if out.DenyAll {
 		return out
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -182,6 +183,42 @@ func TestRuleMovesToAnotherStore(t *testing.T) {
 	}
 }
 
+// A canary moves the callers that it has to the new store. A rule whose counts callers of both
+// sides share stays in the old store until the promotion, and apply says so.
+func TestCanaryMovesItsCallersToAnotherStore(t *testing.T) {
+	first, second := redistest.Server(t), redistest.Server(t)
+	p := startServer(t, nil, "--rules", "redis://"+first.Addr()+"/1", "--store", "redis://"+first.Addr(), "--store", "critical=redis://"+second.Addr(), "--store-deadline", "5s", "--store-slow", "0")
+	a := &administered{p, []string{"STINT_SERVER=http://" + p.addr("admin")}, t.TempDir()}
+	const old = "rules:\n  - {id: own, by: [api_key], limit: 100, window: 1h}\n  - {id: paths, by: [path], limit: 1000, window: 1h}\n"
+	moved := strings.ReplaceAll(old, "window: 1h", "window: 1h, store: critical")
+	shared := strings.Replace(old, "1000, window: 1h", "1000, window: 1h, store: critical", 1)
+	a.run(exitDone, nil, "rules", "apply", a.file("old.yaml", old))
+	a.run(exitFailed, []string{"it changes only limits whose counts all callers share (paths)"}, "rules", "apply", "--yes", "--canary", "50%", a.file("shared.yaml", shared))
+	a.run(exitDone, []string{
+		"  own: 100/h → 100/h (store critical)\nstarts fresh: token_bucket:1h of own\n",
+		"callers of both sides share the counts: the limits of paths\n  paths: 1000/h → 1000/h (store critical)\n",
+	}, "rules", "apply", "--yes", "--canary", "50%", a.file("moved.yaml", moved))
+	p.wait("canary on")
+	for i := range 40 {
+		if _, answer := check(t, p, "/x", fmt.Sprintf("caller%d", i)); !isAllowed(answer) {
+			t.Fatal(answer)
+		}
+	}
+	here, there := strings.Count(first.Must("KEYS", "stint:{caller*"), "stint:"), strings.Count(second.Must("KEYS", "stint:{caller*"), "stint:")
+	if here == 0 || there == 0 || here+there != 40 {
+		t.Errorf("%d callers in the old store and %d in the new one, want 40 in all", here, there)
+	}
+	if keys := second.Must("KEYS", "stint:{/x}*"); strings.Contains(keys, "stint:") {
+		t.Errorf("the canary has moved counts that all callers share: %q", keys)
+	}
+	a.run(exitDone, nil, "rules", "promote")
+	p.wait("canary ended")
+	check(t, p, "/x", "caller0")
+	if keys := second.Must("KEYS", "stint:{/x}*"); !strings.Contains(keys, "stint:") {
+		t.Errorf("after the promotion: %q", keys)
+	}
+}
+
 func TestValidateKnowsTheStores(t *testing.T) {
 	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), storeRules)
 	for _, c := range []struct {
@@ -199,6 +236,12 @@ func TestValidateKnowsTheStores(t *testing.T) {
 		if got.status != c.status || !strings.Contains(got.out+got.errors, c.want) {
 			t.Errorf("%v: %+v", c.args, got)
 		}
+	}
+	if got := command(t, nil, "rules", "validate", rules); !strings.Contains(got.out, "  STORE\n") || !regexp.MustCompile(`(?m)^all .* default$`).MatchString(got.out) || !regexp.MustCompile(`(?m)^voucher .* critical$`).MatchString(got.out) {
+		t.Error(got.out)
+	}
+	if got := command(t, nil, "rules", "validate", "--json", rules); strings.Count(got.out, `"store":`) != 1 || !strings.Contains(got.out, `{"rule":"voucher","mode":"enforce","store":"critical",`) {
+		t.Error(got.out)
 	}
 	bad := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), strings.ReplaceAll(storeRules, "critical", `"a/../b"`))
 	if got := command(t, nil, "rules", "validate", bad); got.status != exitUsage || !strings.Contains(got.errors, `store: "a/../b" is not the name of a store`) {

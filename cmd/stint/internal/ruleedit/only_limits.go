@@ -10,7 +10,7 @@ import (
 // limitFields are the fields of a rule or a tier that say nothing but what its limits are.
 var limitFields = []string{
 	"algorithm", "anchor", "buckets", "burst", "capacity", "limit", "limits", "max_wait", "override", "params",
-	"penalty", "period", "queue", "refill_rate", "temporary", "utc_offset", "version", "window",
+	"penalty", "period", "queue", "refill_rate", "store", "temporary", "utc_offset", "version", "window",
 }
 
 // OnlyLimits reports whether nothing of after differs but the limits of the given rules, and

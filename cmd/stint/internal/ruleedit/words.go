@@ -71,7 +71,7 @@ func sentence(r *rule.Rule, limits []stint.Limit, by []string) string {
 	for i, l := range limits {
 		texts[i] = grantInWords(l, byInWords(by))
 	}
-	return strings.Join(texts, joint)
+	return strings.Join(texts, joint) + storeInWords(r)
 }
 
 // LimitInWords says in words what a limit of a rule that counts by the given attributes grants.
@@ -244,7 +244,16 @@ func inWords(r *rule.Rule, limits []stint.Limit) string {
 	case r.Any():
 		text = strings.Join(texts, " or ")
 	}
-	return text + modeInWords(r)
+	return text + storeInWords(r) + modeInWords(r)
+}
+
+// storeInWords returns the store that counts a rule, unless it is the default one or the rule
+// counts nothing.
+func storeInWords(r *rule.Rule) string {
+	if r.Store == "" || r.DenyAll() {
+		return ""
+	}
+	return " (store " + r.Store + ")"
 }
 
 func modeInWords(r *rule.Rule) string {

@@ -29,6 +29,8 @@ func TestLimitsAreSaidInSentences(t *testing.T) {
 		`{id: a, by: [ip], limits: [{limit: 1, window: 1s}, {limit: 9, window: 1m}]}`:                  "1 a second for each address, and 9 a minute for each address",
 		`{id: a, by: [ip], combine: any, limits: [{limit: 1, window: 1s}, {limit: 9, window: 1m}]}`:    "1 a second for each address, or 9 a minute for each address",
 		`{id: a, by: [ip], deny_all: true}`:                                                            "denies all",
+		`{id: a, by: [ip], limit: 5, window: 1h, store: critical, mode: shadow}`:                       "5 an hour for each address (store critical)",
+		`{id: a, deny_all: true, store: critical}`:                                                     "denies all",
 	} {
 		set, err := rule.Parse(rule.File{Name: "r.yaml", Data: []byte("rules:\n  - " + text + "\n")})
 		if err != nil {
@@ -38,5 +40,24 @@ func TestLimitsAreSaidInSentences(t *testing.T) {
 		if got := InWords(set)[0].Sentences; len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// A rule that moves to another store is a change of its limits, although no number changes.
+func TestMoveToAnotherStoreIsAChange(t *testing.T) {
+	of := func(fields string) *rule.Set {
+		set, err := rule.Parse(rule.File{Name: "r.yaml", Data: []byte("rules:\n  - {id: a, by: [ip], limit: 5, window: 1h" + fields + "}\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	changes, _ := LimitChanges(of(", store: default"), of(", store: critical, mode: shadow"), 9)
+	want := LimitChange{Rule: "a", Was: "5/h", Is: "5/h (store critical) (mode shadow)", WasWords: "5 an hour for each address", IsWords: "5 an hour for each address (store critical) (mode shadow)"}
+	if len(changes) != 1 || changes[0] != want {
+		t.Errorf("%+v", changes)
+	}
+	if changes, _ := LimitChanges(of(""), of(", store: default"), 9); changes != nil {
+		t.Errorf("%+v", changes)
 	}
 }
