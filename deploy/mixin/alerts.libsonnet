@@ -40,7 +40,7 @@
           alert(
             'StintStoreDown',
             'critical',
-            'The store, or a server of it, does not answer {{ $labels.instance }}.',
+            'The store{{ with $labels.store }} {{ . }}{{ end }}, or a server of it, does not answer {{ $labels.instance }}.',
             'The failure policy of each rule decides the requests whose server does not answer.',
             |||
               stint_store_up{%(sel)s} == 0
@@ -50,10 +50,10 @@
           alert(
             'StintFailOpen',
             'critical',
-            'Rules of {{ $labels.job }} fail open{{ with $labels.shard }} for shard {{ . }}{{ end }}.',
+            'Rules of {{ $labels.job }} fail open{{ with $labels.store }} in store {{ . }}{{ end }}{{ with $labels.shard }} for shard {{ . }}{{ end }}.',
             '{{ $value | humanizePercentage }} of all decisions admitted a request without the store, because this shard does not answer and the rule fails open.',
             |||
-              sum by (job, shard) (rate(stint_degraded_decisions_total{%(sel)s, policy="open"}[1m]))
+              sum by (job, store, shard) (rate(stint_degraded_decisions_total{%(sel)s, policy="open"}[1m]))
               / on (job) group_left ()
               (sum by (job) (rate(stint_degraded_decisions_total{%(sel)s, policy="open"}[1m])) > 0)
               * on (job) group_left () (
@@ -72,7 +72,7 @@
           alert(
             'StintBreakerOpen',
             'critical',
-            'A circuit breaker of {{ $labels.instance }} is open{{ with $labels.shard }} for shard {{ . }}{{ end }}.',
+            'A circuit breaker of {{ $labels.instance }} is open{{ with $labels.store }} in store {{ . }}{{ end }}{{ with $labels.shard }} for shard {{ . }}{{ end }}.',
             'The node sends no checks to this server of the store, because its calls failed or took too long. The failure policy decides them.',
             |||
               stint_store_breaker_open{%(sel)s} == 1
@@ -81,16 +81,16 @@
           alert(
             'StintStoreSlow',
             'warning',
-            'The store of {{ $labels.job }} is slow{{ with $labels.shard }} on shard {{ . }}{{ end }}.',
+            'The store{{ with $labels.store }} {{ . }}{{ end }} of {{ $labels.job }} is slow{{ with $labels.shard }} on shard {{ . }}{{ end }}.',
             'One call to the store in a hundred takes {{ $value | humanizeDuration }} or longer.',
             |||
-              job_shard:stint_store_duration_seconds:p99_5m > %(storeP99Seconds)g
+              job_store_shard:stint_store_duration_seconds:p99_5m > %(storeP99Seconds)g
             |||,
           ),
           alert(
             'StintClockSkew',
             'warning',
-            'The clocks of {{ $labels.instance }} and of the store differ{{ with $labels.shard }} on shard {{ . }}{{ end }}.',
+            'The clocks of {{ $labels.instance }} and of the store{{ with $labels.store }} {{ . }}{{ end }} differ{{ with $labels.shard }} on shard {{ . }}{{ end }}.',
             'They differ by {{ $value | humanizeDuration }}. Windows and refills that one clock begins end early or late by the other.',
             |||
               abs(stint_clock_skew_seconds{%(sel)s}) > %(clockSkewSeconds)g
@@ -99,10 +99,10 @@
           alert(
             'StintStoreEvictions',
             'warning',
-            'The store of {{ $labels.job }} evicts items on shard {{ $labels.shard }}.',
+            'The store{{ with $labels.store }} {{ . }}{{ end }} of {{ $labels.job }} evicts items on shard {{ $labels.shard }}.',
             '{{ $value | humanize }} items per second are evicted to make room. A key whose item is evicted has a fresh allowance.',
             |||
-              max by (job, shard) (rate(stint_store_evictions_total{%(sel)s}[5m])) > 0
+              max by (job, store, shard) (rate(stint_store_evictions_total{%(sel)s}[5m])) > 0
             |||,
           ),
         ],

@@ -7,7 +7,7 @@ function(c)
   s.dashboard('Overview', 'Who is denied, why, whether the store is well, and what changed.', [
     g.number('Nodes', 'Servers that Prometheus scrapes.', 'short', of('sum(up{%(sel)s})')),
     g.number('Nodes not ready', 'Servers whose /readyz does not answer 200.', 'short', of('count(stint_ready{%(sel)s}) - sum(stint_ready{%(sel)s})'), 1),
-    g.number('Store unreachable from', 'Nodes that the store does not answer. The failure policy of each rule decides their requests.', 'short', of('count(stint_store_up{%(sel)s}) - sum(stint_store_up{%(sel)s})'), 1),
+    g.number('Store unreachable from', 'Nodes that a store does not answer, once for each store. The failure policy of each rule decides their requests.', 'short', of('count(stint_store_up{%(sel)s}) - sum(stint_store_up{%(sel)s})'), 1),
     g.number('Denied', 'Share of all requests that were denied.', 'percentunit', of('sum(rate(stint_requests_total{%(sel)s, outcome=~"deny|degraded_deny"}[%(w)s])) / sum(rate(stint_requests_total{%(sel)s}[%(w)s]))'), c.deniedShare),
     g.number('Not decided by the store', 'Share of all requests that ended with an error or by a failure policy.', 'percentunit', of('sum(rate(stint_requests_total{%(sel)s, outcome=~"degraded_.*|error"}[%(w)s])) / sum(rate(stint_requests_total{%(sel)s, outcome!="invalid"}[%(w)s]))'), 1 - c.availabilityObjective),
     g.number('Emergency', 'Nodes that obey an emergency.', 'short', of('sum(stint_emergency{%(sel)s})'), 1),

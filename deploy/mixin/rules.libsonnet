@@ -38,8 +38,8 @@
         name: 'stint-store',
         rules: [
           {
-            record: 'job_shard:stint_store_duration_seconds:p99_5m',
-            expr: 'histogram_quantile(0.99, sum by (job, shard, le) (rate(stint_store_duration_seconds_bucket{%s}[5m])))\n' % sel,
+            record: 'job_store_shard:stint_store_duration_seconds:p99_5m',
+            expr: 'histogram_quantile(0.99, sum by (job, store, shard, le) (rate(stint_store_duration_seconds_bucket{%s}[5m])))\n' % sel,
           },
         ],
       },

@@ -46,7 +46,7 @@ func TestEachPanelShowsSomething(t *testing.T) {
 	t.Parallel()
 	shared := shareStore(t)
 	p := startPrometheus(t, "", map[string][]string{
-		"stint":       {shared.scraped.Listener.Addr().String(), inMemory(t), inMemcached(t), withCanary(t)},
+		"stint":       {shared.scraped.Listener.Addr().String(), inMemory(t), withStores(t), withCanary(t)},
 		"application": {application(t)},
 	})
 	shared.suffer(t)
@@ -163,10 +163,10 @@ func inMemory(t *testing.T) (admin string) {
 	return admin
 }
 
-// inMemcached starts a server whose store can evict items.
-func inMemcached(t *testing.T) (admin string) {
+// withStores starts a server with several stores, of which one can evict items.
+func withStores(t *testing.T) (admin string) {
 	t.Helper()
-	return serve(t, "--store", "memcached://"+memcachedtest.Start(t).Addr())
+	return serve(t, "--store", "memcached://"+memcachedtest.Start(t).Addr(), "--store", "near=memory")
 }
 
 // withCanary starts a server with a canary, of whose callers the new rules deny more.
