@@ -77,7 +77,8 @@ const storeRules = `rules:
 // Two servers that name their stores in different order share both.
 func TestRulesNameTheirStore(t *testing.T) {
 	first, second := redistest.Server(t), redistest.Server(t)
-	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), storeRules)
+	const punishing = "  - {id: guess, match: {path: /guess}, by: [api_key], limit: 1, window: 60, store: critical, penalty: {after: 1, cool_down: 10m}}\n"
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), storeRules+punishing)
 	stores := []string{"redis://" + first.Addr(), "critical=redis://" + second.Addr()}
 	servers := []*process{
 		startServer(t, nil, "--rules", rules, "--store", stores[0], "--store", stores[1]),
@@ -106,12 +107,24 @@ func TestRulesNameTheirStore(t *testing.T) {
 	if status, answer := do(t, http.MethodPost, "http://"+p.addr("http")+"/v1/take", `{"key":"k","limit":{"limit":5,"window":"1m","store":"critical"}}`); status != http.StatusBadRequest {
 		t.Errorf("a caller that chooses a store: %d %s", status, answer)
 	}
+	check(t, p, "/guess", "guesser")
+	await(t, "a penalty", func() (bool, string) {
+		_, answer := check(t, p, "/guess", "guesser")
+		return strings.Contains(answer, `"penalty":"cool_down"`), answer
+	})
 	second.Kill()
 	await(t, "the store is down", func() (bool, string) {
 		status, answer := check(t, p, "/voucher", "new")
 		return status == http.StatusServiceUnavailable && !isAllowed(answer), answer
 	})
 	p.awaitMetric(`stint_store_up{store="critical"} 0`)
+	await(t, "the penalty, which the default store has, still denies", func() (bool, string) {
+		_, answer := check(t, p, "/guess", "guesser")
+		return !isAllowed(answer) && strings.Contains(answer, `"penalty":"cool_down"`), answer
+	})
+	if _, answer := check(t, p, "/guess", "another"); !isAllowed(answer) || !isDegraded(answer) {
+		t.Error("a caller without a penalty:", answer)
+	}
 	p.awaitMetric(`stint_store_up{store="default"} 1`)
 	if _, health := do(t, http.MethodGet, "http://"+p.addr("http")+"/readyz?verbose", ""); !strings.Contains(health, "store default: up\nstore critical: down") {
 		t.Error(health)

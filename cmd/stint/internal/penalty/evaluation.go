@@ -160,8 +160,9 @@ func (e *evaluation) findKinds() {
 	}
 }
 
-// applyPunishments applies the punishments to the decisions, except to degraded ones, in
-// which the store had no part.
+// applyPunishments applies the punishments to the decisions. A degraded decision, in which the
+// store had no part, stays as it is unless the gate was confirmed: penalties can be in another
+// store than the rule, and hold while that of the rule fails.
 func (e *evaluation) applyPunishments() {
 	e.findKinds()
 	for i := range e.callers {
@@ -173,11 +174,17 @@ func (e *evaluation) applyPunishments() {
 			e.store.observer.Denied(c.rule)
 		}
 		for j := range c.claims {
-			if d := &e.out[c.first+j]; !d.Degraded {
+			if d := &e.out[c.first+j]; !d.Degraded || c.confirmed() {
 				c.applyTo(d)
 			}
 		}
 	}
+}
+
+// confirmed reports whether the store told in the call that decided the claims that the caller
+// is punished.
+func (c *caller) confirmed() bool {
+	return c.punished() && c.strike != nil && !c.strike[1].Degraded
 }
 
 // applyTo applies a punishment to one decision. A peek stays allowed and sees that
@@ -186,7 +193,7 @@ func (c *caller) applyTo(d *stint.Decision) {
 	if !c.peeks && c.left >= d.RetryAfter { // otherwise the limit takes longer than the punishment
 		d.Penalty = c.kind
 	}
-	d.Remaining, d.Delay, d.Granted = 0, 0, 0
+	d.Remaining, d.Delay, d.Granted, d.Degraded = 0, 0, 0, false
 	d.ResetAfter, d.NextAfter = max(d.ResetAfter, c.left), max(d.NextAfter, c.left)
 	if !c.peeks {
 		d.Allowed, d.RetryAfter = false, max(d.RetryAfter, c.left)

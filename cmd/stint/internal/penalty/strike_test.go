@@ -222,6 +222,22 @@ func TestAStoreThatFailsInTheMiddlePunishesNoCaller(t *testing.T) {
 	}
 }
 
+// Penalties can be in another store than the rule. While only that of the rule fails, a
+// punished caller stays denied, and is not told that it was admitted.
+func TestPunishmentHoldsWhileTheStoreOfTheRuleFails(t *testing.T) {
+	w := newWorld(t, oneStrike)
+	w.allowed("k")
+	w.denied("k", 1)
+	w.inner.after = func(out []stint.Decision) {
+		if len(out) == 1+strikeGroups { // the claim of the rule, and the strikes
+			out[0] = stint.Decision{Allowed: true, Degraded: true, Limit: out[0].Limit}
+		}
+	}
+	if o := w.ask("k"); o.Allowed() || o.Decision.Degraded || o.Decision.Penalty == stint.NoPenalty || o.Decision.RetryAfter <= 0 {
+		t.Errorf("%+v", o.Decision)
+	}
+}
+
 func TestPeeksSeeAPunishmentAndEarnNone(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	peek := func() stint.Decision {
