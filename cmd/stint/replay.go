@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +49,8 @@ as key.`,
 	flags.StringVar(&f.rules, "rules", "", "decide by this rule `FILE`, or a folder of them; live: by the rules in force on --server; a number: by a version there")
 	flags.StringVar(&f.limit, "limit", "", "decide by this one `LIMIT`, such as 100/m")
 	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that --limit counts by")
-	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
-	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
+	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides, also rules that name another one; the replay uses keys of its own there and deletes them at the end")
+	flags.StringVar(&f.storePasswordFile, "store-password-file", passwordFileOfEnvironment(), "`FILE` with the password of the store")
 	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
 	flags.StringVar(&f.html, "html", "", "write the report with charts as one HTML page to `FILE`; - is standard output")
 	flags.StringVar(&f.retries, "retries", "none", "`WHAT` clients do after a denial: none, polite (they wait as told) or hammer (they come again every 100 ms), up to ten times")

@@ -42,6 +42,9 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	if f.store == memoryStore {
 		return s, ctx, nil
 	}
+	if err := checkOneStore(f.store); err != nil {
+		return s, ctx, err
+	}
 	password, err := openSecret("store-password-file", "password", f.storePasswordFile)
 	if err != nil {
 		return s, ctx, err

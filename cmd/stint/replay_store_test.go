@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,8 +167,41 @@ func TestReplayReadsThePasswordFromTheFileOfTheEnvironment(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", "secret")
 	file := writeFile(t, filepath.Join(t.TempDir(), "password"), "secret\n")
 	events := writeFile(t, filepath.Join(t.TempDir(), "events.jsonl"), traffic(1, 10))
-	got := command(t, []string{"STINT_STORE_PASSWORD_FILE=" + file}, "replay", "--store", "redis://"+redis.Addr(), "--limit", "3/s", "--by", "key", events)
-	if got.status != exitDone || !strings.HasPrefix(got.out, "events") {
-		t.Errorf("status %d: %s", got.status, got.errors)
+	for _, files := range []string{file, "critical=nowhere," + file} {
+		got := command(t, []string{"STINT_STORE_PASSWORD_FILE=" + files}, "replay", "--store", "redis://"+redis.Addr(), "--limit", "3/s", "--by", "key", events)
+		if got.status != exitDone || !strings.HasPrefix(got.out, "events") {
+			t.Errorf("%s: status %d: %s", files, got.status, got.errors)
+		}
+	}
+}
+
+// A replay has one store, and decides rules that name another one as a server with that store.
+func TestReplayOfRulesThatNameStores(t *testing.T) {
+	dir, redis := t.TempDir(), "redis://"+redistest.Server(t).Addr()
+	const text = `rules:
+  - {id: all, by: [key], limit: 8, window: 3600}
+  - {id: own, by: [key], limit: 5, window: 3600, store: critical, override: {key1: {limit: 2}}}
+  - {id: slow, by: [key], algorithm: leaky_bucket, limit: 1/s, queue: 3, store: audit}
+`
+	named := writeFile(t, filepath.Join(dir, "named.yaml"), text)
+	plain := writeFile(t, filepath.Join(dir, "plain.yaml"), regexp.MustCompile(`, store: \w+`).ReplaceAllString(text, ""))
+	events := writeFile(t, filepath.Join(dir, "events.jsonl"), traffic(5, 200))
+	want, _ := replayed(t, traffic(5, 200), "--rules", plain)
+	if !strings.Contains(want, `"allowed":false`) {
+		t.Fatal(want)
+	}
+	for _, store := range []string{memoryStore, redis} {
+		if got, summary := replayed(t, traffic(5, 200), "--rules", named, "--store", store); got != want {
+			t.Errorf("%s: %s", store, summary)
+		}
+	}
+	compared := command(t, nil, "replay", "--rules", plain, "--against", named, events)
+	if !regexp.MustCompile(`newly denied +0 .*\nnewly allowed +0 `).MatchString(compared.out) {
+		t.Error(compared.out, compared.errors)
+	}
+	for _, args := range [][]string{{"replay", "--rules", named, "--store", "critical=" + redis, events}, {"store", "migrate", "critical=postgres://h/d"}} {
+		if got := command(t, nil, args...); got.status != exitUsage || !strings.Contains(got.errors, "this command uses one store (give its URL without critical=)") {
+			t.Errorf("%v: %+v", args, got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -229,7 +230,8 @@ func (f *serveFlags) warn(log *slog.Logger) {
 		log.Warn("every user who can list processes can read the password on the command line "+
 			"(use --store-password-file or --rules-password-file, or the environment)", "flags", f.exposed)
 	}
-	if f.nodes > 1 && f.store == memoryStore {
+	inMemory := func(n named) bool { return n.value == memoryStore }
+	if f.nodes > 1 && (f.store == memoryStore || slices.ContainsFunc(f.stores.named, inMemory)) {
 		log.Warn(fmt.Sprintf("the memory store counts in each process: %d nodes together admit up to %[1]d times each limit (use a shared --store)", f.nodes))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type namedValues struct {
 // A piece after a comma that is not the begin of a value belongs to the value before, such as
 // a second host in a URL.
 var (
-	beginsStore    = regexp.MustCompile(`^(?:[a-z][a-z0-9-]{0,31}=)?(?:[a-z][a-z0-9+-]*://|memory$)`)
+	beginsStore    = regexp.MustCompile(`^(?:[^:/?=@]*=)?(?:[a-z][a-z0-9+-]*://|memory$)`) // also of a name that is wrong
 	beginsPassword = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}=`)
 )
 
@@ -81,6 +82,22 @@ func (v *namedValues) String() string {
 	return strings.Join(all, ",")
 }
 
+// passwordFileOfEnvironment returns the password file of the default store that the
+// environment names, for commands that use one store.
+func passwordFileOfEnvironment() (file string) {
+	files := namedValues{begins: beginsPassword, unnamed: &file}
+	_ = files.Set(os.Getenv("STINT_STORE_PASSWORD_FILE")) // it accepts any text
+	return file
+}
+
+// checkOneStore refuses a named store for a command that uses one store.
+func checkOneStore(url string) error {
+	if name, _, found := strings.Cut(url, "="); found && rule.ValidStore(name) {
+		return usagef("store: this command uses one store (give its URL without %s=)", name)
+	}
+	return nil
+}
+
 // Type returns the kind of the value.
 func (*namedValues) Type() string { return "storeList" }
 
@@ -103,6 +120,9 @@ func (f *serveFlags) checkStores() error {
 		}
 		if slices.Contains(names, n.name) {
 			return usagef("store: %s is given twice (remove one)", n.name)
+		}
+		if n.value == memoryStore && f.store == memoryStore {
+			return usagef("store: %s is a second memory store (give one of them the URL of a shared store)", n.name)
 		}
 		if slices.Contains(urls, n.value) {
 			return usagef("store: %s has the URL of another store (remove one of them, or give it another server or database)", n.name)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,12 +59,15 @@ BatchGetItem and PutItem.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&f.passwordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
+	c.Flags().StringVar(&f.passwordFile, "store-password-file", passwordFileOfEnvironment(), "`FILE` with the password of the store")
 	return c
 }
 
 // migrate makes the tables of a store, and returns a line that says so.
 func (f *migrateFlags) migrate(ctx context.Context, url string, logs io.Writer) (done string, err error) {
+	if err := checkOneStore(url); err != nil {
+		return "", err
+	}
 	if isDynamo(url) {
 		return migrateDynamo(ctx, url, f.passwordFile, slog.New(slog.NewTextHandler(logs, nil)))
 	}
