@@ -167,7 +167,7 @@ func TestReplayReadsThePasswordFromTheFileOfTheEnvironment(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", "secret")
 	file := writeFile(t, filepath.Join(t.TempDir(), "password"), "secret\n")
 	events := writeFile(t, filepath.Join(t.TempDir(), "events.jsonl"), traffic(1, 10))
-	for _, files := range []string{file, "critical=nowhere," + file} {
+	for _, files := range []string{file, file + ",critical=nowhere", "critical=nowhere,default=" + file} {
 		got := command(t, []string{"STINT_STORE_PASSWORD_FILE=" + files}, "replay", "--store", "redis://"+redis.Addr(), "--limit", "3/s", "--by", "key", events)
 		if got.status != exitDone || !strings.HasPrefix(got.out, "events") {
 			t.Errorf("%s: status %d: %s", files, got.status, got.errors)

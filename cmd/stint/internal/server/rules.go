@@ -165,7 +165,7 @@ func newRules(config *Config, store stint.Store, keys *topkeys.Sketch, recent *d
 	r.loaded = true
 	r.switched.Start(context.Background(), r.manager.Answered())
 	if _, v := r.manager.Current(); v.Number == 0 && !r.builtin {
-		r.log.Warn("rules: there is no version in the source and no local copy: serving the built-in rules until one is published", "source", o.Source.String())
+		r.log.Warn("rules: neither the source nor a local copy has a version that this server can apply: serving the built-in rules until one is published", "source", o.Source.String())
 	}
 	return r, nil
 }
