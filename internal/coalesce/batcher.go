@@ -6,9 +6,9 @@
 // in the kernel. With a fixed delay to collect calls, a call on an idle server would pay
 // that delay for nothing.
 //
-// Approach. The server sets the pace. At most MaxInFlight batches are in flight; two
+// Approach. The server sets the pace. At most [Options.InFlight] batches are in flight; two
 // suffice, because the client encodes and decodes one while the server works on the
-// other. A call that finds a free place is sent at once, alone. A call that finds none
+// other, and one makes the largest batches. A call that finds a free place is sent at once, alone. A call that finds none
 // waits in a queue, and when a batch returns, the next batch takes all queued calls that
 // fit. So batches grow with load, and an idle server costs no delay. Two refinements
 // matter:
@@ -18,6 +18,7 @@
 //     as long as the queue still grows and holds fewer calls than one batch. Without the
 //     yield, the first two or three callers to wake would travel in a small batch of
 //     their own. While a goroutine yields, new calls are queued even if a place is free.
+//     With [Options.Gather], the first of several callers yields too.
 //   - Split. If the queue is long and a second place is free, the queued calls are split
 //     between two batches, so that server and client both have work. This pays only where
 //     a batch costs the client little beside its calls (see [Options.SplitFrom]).
@@ -37,7 +38,7 @@
 // half a round trip with two places. In return a server handles as many calls as fit
 // into its round trips.
 //
-// Bound. A frozen server holds at most MaxInFlight batches. The queue is bounded by the
+// Bound. A frozen server holds at most [Options.InFlight] batches. The queue is bounded by the
 // number of callers: each waits for its own call. Batches are reused.
 //
 // Close. There is nothing to close: an idle batcher has no goroutine. A store that closes
@@ -46,20 +47,28 @@
 package coalesce
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
 )
 
-// MaxInFlight is the maximum of batches in flight.
+// MaxInFlight is the default maximum of batches in flight.
 const MaxInFlight = 2
 
 // Options say when batches are worth their cost.
 type Options struct {
+	// InFlight is the maximum of batches in flight. 0 means MaxInFlight.
+	InFlight int
 	// Full is the number of calls that fill a batch: more callers in the queue are not
 	// worth a yield.
 	Full int
+	// Gather says that a call yields before it is sent although a place is free, if the
+	// batch before had several calls. It suits callers who use several batchers in turn: they
+	// were answered together by another one, and the first to call would otherwise be sent
+	// alone, and the others wait for it.
+	Gather bool
 	// SplitFrom is the queue length from which two batches are faster than one. 0 means
 	// that the queue is never split.
 	SplitFrom int
@@ -89,11 +98,13 @@ type Batcher[P any, B Batch[P]] struct {
 	// Guarded by queue.mu.
 	sent      int               // batches in flight or about to be sent
 	gathering int               // of those, the ones about to take the queue
+	last      int               // calls in the last batch
 	idle      []*inFlight[P, B] // kept for reuse
 }
 
 // New returns a batcher. newBatch makes an empty batch.
 func New[P any, B Batch[P]](o Options, newBatch func() B) *Batcher[P, B] {
+	o.InFlight = cmp.Or(o.InFlight, MaxInFlight)
 	return &Batcher[P, B]{options: o, newBatch: newBatch}
 }
 
@@ -115,8 +126,16 @@ func (b *Batcher[P, B]) Send(ctx context.Context, c *Call[P], own bool) {
 		b.queue.mu.Unlock()
 		return
 	}
-	b.countLocked(1, 0)
 	f := b.batchLocked()
+	if b.options.Gather && b.last > 1 {
+		b.countLocked(1, 1)
+		b.queue.pushLocked(c)
+		b.queue.mu.Unlock()
+		go b.runQueued(f)
+		return
+	}
+	b.countLocked(1, 0)
+	b.last = 1
 	b.queue.mu.Unlock()
 	f.batch.Fits(c.Owner)
 	f.calls = append(f.calls, c)
@@ -188,6 +207,15 @@ func (b *Batcher[P, B]) Queued() int {
 	return b.queue.len
 }
 
+// runQueued sends the queued calls, once no more of them arrive.
+func (b *Batcher[P, B]) runQueued(f *inFlight[P, B]) {
+	b.gather()
+	b.count(0, -1) // that of Send
+	if b.next(f) {
+		b.run(f)
+	}
+}
+
 // run sends f, which already has its calls, and then further batches until the queue is empty.
 func (b *Batcher[P, B]) run(f *inFlight[P, B]) {
 	for more := true; more; more = b.next(f) {
@@ -227,7 +255,7 @@ func (b *Batcher[P, B]) next(f *inFlight[P, B]) bool {
 }
 
 func (b *Batcher[P, B]) nextLocked(f *inFlight[P, B]) bool {
-	if split := b.options.SplitFrom; split == 0 || b.queue.len < split || b.sent == MaxInFlight {
+	if split := b.options.SplitFrom; split == 0 || b.queue.len < split || b.sent == b.options.InFlight {
 		b.fillLocked(f, b.queue.len)
 	} else {
 		b.fillLocked(f, b.queue.len/2)
@@ -241,8 +269,10 @@ func (b *Batcher[P, B]) nextLocked(f *inFlight[P, B]) bool {
 	if len(f.calls) == 0 {
 		b.countLocked(-1, 0)
 		b.idle = append(b.idle, f)
+		return false
 	}
-	return len(f.calls) > 0
+	b.last = len(f.calls)
+	return true
 }
 
 // fillLocked moves up to limit queued calls to f while they fit, except those whose
@@ -287,5 +317,5 @@ func (b *Batcher[P, B]) count(sent, gathering int) {
 func (b *Batcher[P, B]) countLocked(sent, gathering int) {
 	b.sent += sent
 	b.gathering += gathering
-	b.busy.Store(b.sent == MaxInFlight || b.gathering > 0)
+	b.busy.Store(b.sent == b.options.InFlight || b.gathering > 0)
 }

@@ -76,8 +76,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
+	return newFixtureOf(t, Options{Full: full, SplitFrom: splitFrom})
+}
+
+func newFixtureOf(t *testing.T, o Options) *fixture {
+	t.Helper()
 	s := &server{answers: make(chan struct{})}
-	return &fixture{New(Options{Full: full, SplitFrom: splitFrom}, func() *batch { return &batch{server: s} }), s, t}
+	return &fixture{New(o, func() *batch { return &batch{server: s} }), s, t}
 }
 
 // send sends a request of size 1 in a goroutine of the batcher, and returns its outcome
@@ -456,12 +461,73 @@ func TestConcurrentAcquiresGetAllPlaces(t *testing.T) {
 	}
 }
 
+// With one place, all calls that arrive in the meantime are in the next batch.
+func TestOneBatchInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureOf(t, Options{Full: full, InFlight: 1})
+		for i := range 5 {
+			f.send(t.Context(), fmt.Sprint(i))
+		}
+		f.wantSizes(1)
+		f.answers <- struct{}{}
+		f.wantSizes(1, 4)
+		f.answers <- struct{}{}
+		synctest.Wait()
+		if n := f.InFlight(); n != 0 {
+			t.Errorf("%d batches are in flight", n)
+		}
+	})
+}
+
+// Callers that call together after a batch of several are in one batch, although a place is
+// free. A lone call after a lone call is sent at once.
+func TestCallsAreGathered(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the calls below are one after the other, without a switch
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureOf(t, Options{Full: full, InFlight: 1, Gather: true})
+		together := func(n int) {
+			for range n {
+				r := &request{name: "r", size: 1}
+				r.Init(r)
+				f.Send(t.Context(), &r.Call, false)
+			}
+			synctest.Wait()
+		}
+		together(5)
+		f.wantSizes(1)
+		f.answers <- struct{}{}
+		f.wantSizes(1, 4)
+		f.answers <- struct{}{}
+		together(7)
+		f.wantSizes(1, 4, 7)
+		f.answers <- struct{}{}
+		together(1)
+		f.answers <- struct{}{}
+		f.wantSizes(1, 4, 7, 1)
+		together(3)
+		f.wantSizes(1, 4, 7, 1, 1)
+		f.answers <- struct{}{}
+		f.wantSizes(1, 4, 7, 1, 1, 2)
+		f.answers <- struct{}{}
+		synctest.Wait()
+		if n := f.InFlight(); n != 0 {
+			t.Errorf("%d batches are in flight", n)
+		}
+	})
+}
+
 // Under load from callers that come, leave and come back, every call has one outcome,
 // and no call is sent twice or answered unsent.
 func TestEveryCallHasOneOutcome(t *testing.T) {
+	for name, o := range map[string]Options{"split": {Full: full, SplitFrom: splitFrom}, "gather": {Full: full, Gather: true}, "one in flight": {Full: full, Gather: true, InFlight: 1}} {
+		t.Run(name, func(t *testing.T) { everyCallHasOneOutcome(t, o) })
+	}
+}
+
+func everyCallHasOneOutcome(t *testing.T, o Options) {
 	s := &server{answers: make(chan struct{})}
 	close(s.answers)
-	b := New(Options{Full: full, SplitFrom: splitFrom}, func() *batch { return &batch{server: s} })
+	b := New(o, func() *batch { return &batch{server: s} })
 	var callers sync.WaitGroup
 	for i := range 32 {
 		callers.Go(func() {
