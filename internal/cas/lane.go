@@ -2,6 +2,7 @@ package cas
 
 import (
 	"hash/maphash"
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -105,9 +106,25 @@ func (s *Store) release(l *lane) {
 				for _, c := range r.all {
 					c.done <- struct{}{}
 				}
+				s.gather(l)
 			}
 		}()
 	}
+}
+
+// gather yields the processor while calls arrive, so that callers that were just answered
+// can have their next calls in the next round. Without it, the first of them would have a
+// round of its own, and the others would wait for it.
+func (s *Store) gather(l *lane) {
+	for before, now := -1, s.queued(l); before < now && now < maxRound; before, now = now, s.queued(l) {
+		runtime.Gosched()
+	}
+}
+
+func (s *Store) queued(l *lane) int {
+	mu, _ := s.lanes.lock(l.key)
+	defer mu.Unlock()
+	return len(l.queue)
 }
 
 // nextRound returns a round of the calls that wait. If there are none, it frees the lane
