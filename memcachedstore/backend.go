@@ -1,6 +1,7 @@
 package memcachedstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	mathrand "math/rand/v2"
@@ -68,13 +69,42 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 	s := b.serverOf(swaps[0].Key)
 	sent, err := s.do(ctx, false, func(c *conn) error {
 		b.writes(c, swaps)
+		kept := b.readBack(c, swaps)
 		if err := c.send(); err != nil {
 			return err
 		}
-		return readOutcomes(c, s.name, swaps)
+		if err := readOutcomes(c, s.name, swaps); err != nil || len(kept) == 0 {
+			return err
+		}
+		return readVersions(c, kept)
 	})
 	settle(swaps, sent, err)
 	return now, nil
+}
+
+// readBack adds the command that reads what the swaps have written, for the versions that
+// the server gave the items: the answers to the writes do not tell them. It returns the swaps
+// whose versions the store needs.
+func (b *backend) readBack(c *conn, swaps []cas.Swap) (kept []*cas.Swap) {
+	for i := range swaps {
+		if swaps[i].Keep {
+			kept = append(kept, &swaps[i])
+		}
+	}
+	if len(kept) > 0 {
+		c.gets(len(kept), func(to []byte, i int) []byte { return appendKey(to, b.prefix, kept[i].Key) })
+	}
+	return kept
+}
+
+// readVersions reads the versions of items that were just written. An item with another value
+// has been written by another node since.
+func readVersions(c *conn, kept []*cas.Swap) error {
+	return c.items(func(i int, item cas.Item) {
+		if w := kept[i]; w.Outcome == cas.Done && bytes.Equal(item.Value, w.Value) {
+			w.Written = item.Version
+		}
+	})
 }
 
 // writes adds the commands of swaps.

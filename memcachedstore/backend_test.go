@@ -99,6 +99,38 @@ func TestSwapsOnlyWhatWasRead(t *testing.T) {
 	}
 }
 
+// A swap tells the version that the server gave the item, for the next swap. It does not take
+// the version of another write for that of its own.
+func TestSwapsTellTheNewVersion(t *testing.T) {
+	b := open(t, memcachedtest.Start(t).Addr())
+	swaps := []cas.Swap{swapOf("a", 0, "1"), swapOf("b", 0, "1"), swapOf("c", 7, "1"), swapOf("d", 0, "1")}
+	swaps[0].Keep, swaps[2].Keep, swaps[3].Keep = true, true, true
+	swapped(t, b, swaps, cas.Done, cas.Done, cas.Lost, cas.Done)
+	got := loaded(t, b, "a", "d")
+	if swaps[0].Written != got[0].Version || swaps[1].Written != 0 || swaps[2].Written != 0 || swaps[3].Written != got[1].Version {
+		t.Errorf("%+v, and the items are %+v", swaps, got)
+	}
+	again := []cas.Swap{swapOf("a", swaps[0].Written, "2")}
+	swapped(t, b, again, cas.Done)
+
+	_, err := b.servers[0].do(inTime(t), false, func(c *conn) error {
+		lost := []cas.Swap{swapOf("d", swaps[3].Written, "2"), swapOf("d", 0, "3")}
+		lost[0].Outcome = cas.Done // as if another node wrote before the item is read
+		c.gets(2, func(to []byte, i int) []byte { return appendKey(to, b.prefix, []string{"d", "e"}[i]) })
+		if err := c.send(); err != nil {
+			return err
+		}
+		err := readVersions(c, []*cas.Swap{&lost[0], &lost[1]})
+		if lost[0].Written != 0 || lost[1].Written != 0 {
+			t.Errorf("%+v", lost)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Memcached counts versions from 1 again after a restart. A version that was read before
 // must not match an item that was written since.
 func TestVersionsOfAnEarlierRunAreLost(t *testing.T) {

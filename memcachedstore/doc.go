@@ -15,8 +15,9 @@
 //   - A group of claims on one key is charged as one. A group across keys is charged key by
 //     key, and what was charged is undone if another key of the group is lost. No limit is
 //     exceeded meanwhile, but another check may be denied.
-//   - Checks that wait at the same time share round trips. A check on a key costs a read and
-//     a write, a denial and a peek cost a read. A hot key has one write in flight per node,
+//   - Checks that wait at the same time share round trips. A check on a key costs a write, and
+//     a read before it unless this process wrote the key last; a denial and a peek cost a read.
+//     A hot key has one write in flight per node,
 //     which carries every check that waits for it.
 //   - A write is made only if the item is still the one that was read. A node that lost a
 //     key three times in a row locks it against other nodes that lost it as often.

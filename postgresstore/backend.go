@@ -71,7 +71,7 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 	for i := range swaps {
 		swaps[i].Outcome = cas.Lost
 		if done[swaps[i].Version] {
-			swaps[i].Outcome = cas.Done
+			swaps[i].Outcome, swaps[i].Written = cas.Done, swaps[i].Version
 		}
 	}
 	return now, nil

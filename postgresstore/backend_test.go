@@ -111,7 +111,12 @@ func swapsOnce(t *testing.T, b *backend) {
 		t.Fatal(got)
 	}
 	first := swapOf("a", 0, "one")
-	swapped(t, b.Swap, []cas.Swap{first, swapOf("b", 0, "two")}, cas.Done, cas.Done)
+	first.Keep = true
+	swaps := []cas.Swap{first, swapOf("b", 0, "two")}
+	swapped(t, b.Swap, swaps, cas.Done, cas.Done)
+	if swaps[0].Written != first.Version {
+		t.Errorf("version %d is written as %d", first.Version, swaps[0].Written)
+	}
 	swapped(t, b.Swap, []cas.Swap{swapOf("a", 0, "late")}, cas.Lost)
 	second := swapOf("a", first.Version, "three")
 	swapped(t, b.Swap, []cas.Swap{second, swapOf("b", 7, "late"), swapOf("c", 0, "new"), swapOf("d", 9, "gone")}, cas.Done, cas.Lost, cas.Done, cas.Lost)

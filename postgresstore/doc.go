@@ -9,11 +9,13 @@
 // It promises:
 //
 //   - Decisions equal those of package stint, to the microsecond, at the server's own time:
-//     the clocks of the processes do not matter.
+//     the clocks of the processes do not matter. The time of a check on a key that this
+//     process wrote last may be up to 20 ms before that of the server, and never after it.
 //   - A group of claims is charged as one, also across identities: one transaction writes
 //     all of its rows or none.
-//   - Checks that wait at the same time share statements. A check on a key costs a read and a
-//     write, a denial and a peek cost a read. A hot key has one write in flight per node,
+//   - Checks that wait at the same time share statements. A check on a key costs a write, and
+//     a read before it unless this process wrote the key last; a denial and a peek cost a read.
+//     A hot key has one write in flight per node,
 //     which carries every check that waits for it.
 //   - A write is made only if the row is still the one that was read. Nodes never wait for
 //     each other's locks, except for a key on which a node lost three times in a row: it

@@ -98,6 +98,8 @@ type Swap struct {
 	// TTL is how long the server must keep the item, from now. It includes a slack for
 	// clocks that differ. The server may keep the item for longer.
 	TTL time.Duration
+	// Keep says that the store remembers the item once it is written, and so needs Written.
+	Keep bool
 
 	// Outcome is set by the backend.
 	Outcome Outcome
@@ -105,6 +107,10 @@ type Swap struct {
 	// instead. It saves a read.
 	Current Item
 	Known   bool
+	// Written is set by the backend after Done, if Keep is set: the version that the item
+	// has now. 0 means that the backend does not know it, and the next swap of the key
+	// needs a read before.
+	Written uint64
 	// Err is set by the backend after Unknown and Failed, unless Swap returns an error.
 	Err error
 }

@@ -25,6 +25,14 @@ type call struct {
 	phase atomic.Uint32
 	done  chan struct{} // receives one value if the call waits for another caller's round
 	round *round        // guarded by the lane's lock: the round that has the call; nil: it is queued
+
+	// What a call of one claim has in its slices, which is nearly every call.
+	single struct {
+		claim [1]stint.Claim
+		group [1]stint.Group
+		key   [1]string
+		out   [1]stint.Decision
+	}
 }
 
 // The phases of a call.
@@ -33,6 +41,18 @@ const (
 	sent                 // it may be charged
 	left                 // its caller has left: it must not be charged
 )
+
+// newCallOf returns a call of one claim, which is valid.
+func newCallOf(ctx context.Context, claim *stint.Claim) *call {
+	c := &call{ctx: ctx, claims: 1}
+	s := &c.single
+	s.claim[0] = *claim
+	s.key[0] = keyOf(claim)
+	s.claim[0].Key = s.key[0]
+	s.group[0].Claims = s.claim[:]
+	c.groups, c.keys, c.out = s.group[:], s.key[:], s.out[:]
+	return c
+}
 
 // newCall copies groups into a call.
 func newCall(ctx context.Context, groups []stint.Group) *call {

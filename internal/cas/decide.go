@@ -37,7 +37,7 @@ func (r *round) decide() bool {
 		v := r.value(c.Key)
 		r.swaps = append(r.swaps, Swap{
 			Key: c.Key, Old: v.Version, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
-			Version: newVersion(),
+			Version: newVersion(), Keep: r.mayRecall() && v.item.lastWriter() == r.writer.id,
 		})
 		r.noteCaller(c, v, now)
 	}
@@ -81,7 +81,7 @@ func (r *round) gather() {
 		return
 	}
 	claims := 0
-	r.groups = nil
+	r.groups = make([]stint.Group, 0, len(r.calls))
 	for _, c := range r.calls {
 		r.groups, claims = append(r.groups, c.groups...), claims+c.claims
 	}

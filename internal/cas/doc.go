@@ -8,13 +8,15 @@
 // The way of a claim through the package: groups.go cuts the groups of a call into one call
 // for each item, lane.go queues the calls of one item, round.go and decide.go decide those of a
 // queue together, and transport.go takes the reads and writes of many rounds to a server
-// in few calls. unanswered.go finds out what became of a write without an answer, and across.go
+// in few calls. cache.go saves the read of items that this node has just written.
+// unanswered.go finds out what became of a write without an answer, and across.go
 // writes the items of a group if the server has no transactions. docs/decisions/034 says
 // why.
 //
 // The package promises, for every backend that keeps the contract of [Backend]:
 //
-//   - A denial or a peek is one read. A charge is one read and one write.
+//   - A denial or a peek is one read. A charge is one write, and a read before it unless this
+//     node wrote the item last (see cache).
 //   - Nothing is charged twice, whatever answers are lost.
 //   - An error other than CodeTimeout and CodeCanceled means that nothing was charged.
 //   - A node has one round of a key under way, whatever the number of callers.

@@ -84,6 +84,14 @@ func (it *item) encode(by stamp, states []byte) []byte {
 	return value
 }
 
+// lastWriter returns the id of the writer of the last write, or 0 if there was none.
+func (it *item) lastWriter() uint64 {
+	if len(it.writers) == 0 {
+		return 0
+	}
+	return it.writers[0].writer
+}
+
 func appendStamp(to []byte, s stamp) []byte {
 	return binary.AppendUvarint(binary.BigEndian.AppendUint64(to, s.writer), s.number)
 }

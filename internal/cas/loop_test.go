@@ -38,7 +38,7 @@ func kindOf(err error) (stint.Code, stint.Kind) {
 	return stint.CodeOf(err), ""
 }
 
-// A denial or a peek is one read, and a charge is one read and one write.
+// A denial or a peek is one read.
 func TestDenialsWriteNothing(t *testing.T) {
 	server := casmem.NewServer(nil)
 	s := newStore(t, casmem.New(server), cas.Options{})
@@ -56,6 +56,81 @@ func TestDenialsWriteNothing(t *testing.T) {
 	}
 	if after := server.Items(); len(after) != len(before) || string(after["=a"]) != string(before["=a"]) {
 		t.Errorf("the items were %q and are %q", before, after)
+	}
+}
+
+// A node does not read what it has just written. A key that another node writes too is read.
+func TestNodesRememberWhatTheyWrote(t *testing.T) {
+	clocks := map[string]func() time.Time{"without a clock": nil, "with a clock": func() time.Time { return time.Now().Add(time.Hour) }}
+	for name, clock := range clocks {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := casmem.NewServer(clock)
+				one, two := newStore(t, casmem.New(server), cas.Options{}), newStore(t, casmem.New(server), cas.Options{})
+				calls := func(f func()) (loads, writes int) {
+					loads0, writes0 := server.Calls()
+					f()
+					loads1, writes1 := server.Calls()
+					return loads1 - loads0, writes1 - writes0
+				}
+				alone := func() {
+					for range 10 {
+						take(t, one, claim("k", "1000/h", 1))
+					}
+				}
+				if loads, writes := calls(alone); loads != 2 || writes != 10 {
+					t.Errorf("10 checks are %d loads and %d writes", loads, writes)
+				}
+				in := func() {
+					for range 10 {
+						take(t, one, claim("k", "1000/h", 1))
+						take(t, two, claim("k", "1000/h", 1))
+					}
+				}
+				if loads, writes := calls(in); loads > 21 || writes != 20 {
+					t.Errorf("20 checks of two nodes in turn are %d loads and %d writes", loads, writes)
+				}
+				if lost := one.Stats().Lost + two.Stats().Lost; lost > 1 {
+					t.Errorf("%d swaps were lost", lost)
+				}
+				alone()
+				time.Sleep(time.Minute)
+				if loads, _ := calls(alone); loads != map[bool]int{true: 0, false: 1}[clock == nil] {
+					t.Errorf("%d loads after a pause", loads)
+				}
+				for _, c := range []stint.Claim{claim("k", "1000/h", 0), claim("k", "1000/h", 1000)} { // nothing to write
+					alone()
+					take(t, two, claim("k", "1000/h", -5))
+					loads, _ := calls(func() {
+						if d := take(t, one, c); d.Remaining < 900 {
+							t.Errorf("a claim of %d: %d remain", c.Cost, d.Remaining)
+						}
+					})
+					if loads != 1 {
+						t.Errorf("a claim of %d is %d loads", c.Cost, loads)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What another node does to an item is seen, although this node remembers the item.
+func TestNodesSeeTheWritesOfOthers(t *testing.T) {
+	server := casmem.NewServer(nil)
+	one, two := newStore(t, casmem.New(server), cas.Options{}), newStore(t, casmem.New(server), cas.Options{})
+	for _, c := range []struct {
+		by   stint.Claim
+		want int64
+	}{{claim("k", "10/d", 2), 4}, {claim("k", "10/d", -1), 7}, {claim("k", "10/d", stint.Forget), 9}, {claim("k", "10/d", 7), -1}} {
+		take(t, one, claim("k", "10/d", stint.Forget))
+		for range 3 {
+			take(t, one, claim("k", "10/d", 1))
+		}
+		take(t, two, c.by)
+		if d := take(t, one, claim("k", "10/d", 1)); d.Allowed != (c.want >= 0) || d.Allowed && d.Remaining != c.want {
+			t.Errorf("after a claim of %d by another node: %+v", c.by.Cost, d)
+		}
 	}
 }
 

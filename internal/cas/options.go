@@ -27,6 +27,9 @@ type Options struct {
 	Slack time.Duration
 	// MaxBatch is the greatest number of keys in one call of the backend. 0 means 128.
 	MaxBatch int
+	// InFlight is the greatest number of batches of loads, and of batches of swaps, in flight
+	// to a shard. 0 means 2.
+	InFlight int
 	// Heartbeat is how often the node announces itself. 0 means 1 s; below 0 means never.
 	Heartbeat time.Duration
 	// CallerBytes bounds the bytes that this node writes for limits that callers bring

@@ -35,10 +35,11 @@ type round struct {
 	keys   []string
 	writer *writer
 
-	values []loaded // of keys
-	now    time.Time
-	swaps  []Swap
-	stamp  stamp
+	values   []loaded // of keys
+	recalled bool     // values are from the cache
+	now      time.Time
+	swaps    []Swap
+	stamp    stamp
 
 	losses    atomic.Int32
 	suspect   string // the key that was lost last
@@ -115,8 +116,9 @@ func (r *round) runForAll() {
 // A step is one step of a round. It returns the next one, or nil at the end.
 type step func(context.Context) step
 
+// setKeys collects the keys of the calls. Those of the lane of an item have the same one.
 func (r *round) setKeys() {
-	if len(r.calls) == 1 {
+	if len(r.calls) == 1 || r.writer == &r.store.writers[0] {
 		r.keys = r.calls[0].keys
 		return
 	}
@@ -127,16 +129,54 @@ func (r *round) setKeys() {
 	r.keys = slices.Compact(r.keys)
 }
 
-// load reads the items.
+// load reads the items, unless the node remembers them.
 func (r *round) load(ctx context.Context) step {
+	if r.recall() {
+		return r.decideAndSwap
+	}
 	if err := r.read(ctx); err != nil {
 		return r.failed(ctx, err)
 	}
 	return r.decideAndSwap
 }
 
+// recall takes the item of the round from the cache. It returns false if the cache does
+// not have it, or if the time of the server is not known.
+func (r *round) recall() bool {
+	s := r.store
+	if !r.mayRecall() {
+		return false
+	}
+	it := s.cache.take(r.keys[0])
+	if it.Version == 0 {
+		return false
+	}
+	if s.options.Clock == nil {
+		now, known := s.transportOf(r.keys[0]).clock.now()
+		if !known {
+			return false
+		}
+		r.now = now
+	}
+	r.values = []loaded{{Item: it}}
+	r.values[0].decode()
+	r.recalled = true
+	return true
+}
+
+// mayRecall reports whether the cache may have the item of the round.
+func (r *round) mayRecall() bool { return len(r.keys) == 1 && !fromCaller(r.keys[0]) }
+
+// remember puts the item that the round has written into the cache.
+func (r *round) remember() {
+	if w := &r.swaps[0]; len(r.swaps) == 1 && w.Keep && w.Written != 0 {
+		r.store.cache.put(w.Key, Item{Value: w.Value, Version: w.Written})
+	}
+}
+
 // read reads the items.
 func (r *round) read(ctx context.Context) (err error) {
+	r.recalled = false
 	r.values = make([]loaded, len(r.keys))
 	if len(r.keys) == 1 {
 		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, r.keys[0])
@@ -187,6 +227,10 @@ func (r *round) decideAndSwap(context.Context) step {
 		return r.locked
 	}
 	if !r.decide() {
+		if r.recalled && len(r.calls) > 0 { // no swap confirms the item
+			r.back()
+			return r.load
+		}
 		return r.deliver
 	}
 	return r.send
@@ -253,6 +297,7 @@ func (r *round) settle(ctx context.Context, now time.Time) step {
 	first := &r.swaps[0]
 	switch first.Outcome {
 	case Done:
+		r.remember()
 		return r.deliver
 	case Lost:
 		return r.lost(ctx, now)
@@ -290,7 +335,7 @@ func (r *round) lost(ctx context.Context, now time.Time) step {
 	if now.IsZero() && !r.now.IsZero() {
 		return r.load // the backend tells its time with loads alone
 	}
-	r.now = now
+	r.now, r.recalled = now, false
 	return r.decideAndSwap
 }
 

@@ -21,6 +21,7 @@ type Store struct {
 	sharded    Sharded
 	transports []*transport // by shard
 	lanes      *lanes
+	cache      *cache
 
 	writers   [3]writer // of items, of groups across identities, and of such groups of callers
 	counts    counts
@@ -36,7 +37,7 @@ type counts struct {
 // New returns a store over a backend.
 func New(b Backend, o Options) *Store {
 	o.setDefaults()
-	s := &Store{options: o, backend: b, lanes: newLanes()}
+	s := &Store{options: o, backend: b, lanes: newLanes(), cache: newCache()}
 	s.callers = callerbudget.NewAccount(s.options.CallerBytes/int64(callerbudget.Classes), callerbudget.SinceStart())
 	for i := range s.writers {
 		s.writers[i].id = rand.Uint64()
@@ -62,7 +63,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 	if ctx.Err() != nil {
 		return d, storekit.Ended(ctx, false)
 	}
-	c := newCall(ctx, []stint.Group{{Claims: []stint.Claim{claim}}})
+	c := newCallOf(ctx, &claim)
 	errs, err := storekit.PartErrors(s.take(c), 1)
 	if errs != nil {
 		err = errs[0]

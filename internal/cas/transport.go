@@ -19,6 +19,7 @@ type transport struct {
 	shard string
 	loads *coalesce.Batcher[loadCall, *loadBatch]
 	swaps *coalesce.Batcher[swapCall, *swapBatch]
+	clock serverClock
 
 	up      atomic.Bool // the last call was answered
 	stopped atomic.Bool // nothing is sent
@@ -31,7 +32,7 @@ type transport struct {
 
 func newTransport(s *Store, shard string) *transport {
 	t := &transport{store: s, shard: shard}
-	o := coalesce.Options{Full: s.options.MaxBatch}
+	o := coalesce.Options{Full: s.options.MaxBatch, InFlight: s.options.InFlight, Gather: true}
 	t.loads = coalesce.New(o, func() *loadBatch { return &loadBatch{transport: t} })
 	t.swaps = coalesce.New(o, func() *swapBatch { return &swapBatch{transport: t} })
 	return t
@@ -203,7 +204,11 @@ func (t *transport) callLoad(ctx context.Context, loads []Load) (now time.Time, 
 	ctx, cancel := t.store.within(ctx)
 	defer cancel()
 	ctx, start := t.start(ctx, len(loads))
+	sent := time.Now()
 	now, err = t.store.backend.Load(ctx, loads)
+	if err == nil {
+		t.clock.learn(sent, time.Now(), now)
+	}
 	first := err
 	for i := 0; first == nil && i < len(loads); i++ {
 		first = loads[i].Err
@@ -238,7 +243,11 @@ func (t *transport) callSwap(ctx context.Context, swaps []Swap, method func(cont
 	ctx, cancel := t.store.within(ctx)
 	defer cancel()
 	ctx, start := t.start(ctx, len(swaps))
+	sent := time.Now()
 	now, err := method(ctx, swaps)
+	if err == nil && !now.IsZero() { // some backends tell their time with loads alone
+		t.clock.learn(sent, time.Now(), now)
+	}
 	t.finish(ctx, start, len(swaps), failures(swaps, err))
 	t.store.countSwaps(swaps)
 	return now

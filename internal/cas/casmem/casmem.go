@@ -268,6 +268,9 @@ func (b *Backend) swapLocked(swaps []cas.Swap) {
 	}
 	s.writeLocked(swaps)
 	set(cas.Done, nil)
+	for i := range swaps {
+		swaps[i].Written = swaps[i].Version
+	}
 	if b.befalls(func(f *Faults) float64 { return f.UnknownDone }) {
 		set(cas.Unknown, unanswered)
 	}
