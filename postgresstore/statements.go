@@ -99,17 +99,21 @@ $$`
 // The parameters of the statements that write.
 const writes = `unnest($1::bytea[], $2::int8[], $3::bytea[], $4::int8[], $5::int8[]) AS s (key, old, state, version, ttl)`
 
-// swapFunction returns the versions that it wrote. Rows that exist come before new ones.
+// swapFunction returns the versions that it wrote. Rows that exist come before new ones. It
+// looks up no rows that were not there: that would cost a third of what it takes to insert
+// them.
 const swapFunction = `
 CREATE OR REPLACE FUNCTION {swap} ` + swapSignature + ` RETURNS TABLE (now timestamptz, version bigint)
 ` + planned + ` AS $$
 #variable_conflict use_column
 BEGIN
-	RETURN QUERY UPDATE {items} AS t SET state = s.state, version = s.version, expires = {expires}
-	FROM ` + writes + `
-	CROSS JOIN LATERAL (SELECT i.ctid FROM {items} AS i WHERE i.key = s.key AND i.version = s.old FOR UPDATE SKIP LOCKED) AS i
-	WHERE t.ctid = i.ctid
-	RETURNING clock_timestamp(), t.version;
+	IF NOT 0 = ALL ($2) THEN
+		RETURN QUERY UPDATE {items} AS t SET state = s.state, version = s.version, expires = {expires}
+		FROM ` + writes + `
+		CROSS JOIN LATERAL (SELECT i.ctid FROM {items} AS i WHERE i.key = s.key AND i.version = s.old FOR UPDATE SKIP LOCKED) AS i
+		WHERE s.old <> 0 AND t.ctid = i.ctid
+		RETURNING clock_timestamp(), t.version;
+	END IF;
 	IF 0 = ANY ($2) THEN
 		RETURN QUERY INSERT INTO {items} AS t (key, state, version, expires)
 		SELECT s.key, s.state, s.version, {expires} FROM ` + writes + ` WHERE s.old = 0

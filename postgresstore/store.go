@@ -32,12 +32,22 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{options: o, backend: b, store: cas.New(b, cas.Options{
 		Name: "postgresstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat,
-		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger,
+		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger, InFlight: inFlight(o.Durable),
 	})}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
 	b.background(ctx, &o)
 	return s, nil
+}
+
+// inFlight returns how many batches of reads, and of writes, are in flight. A statement costs
+// the server as much as ten rows in it, so one large batch is better than two small ones. A
+// commit that waits for the disk leaves the server time for a second batch.
+func inFlight(durable bool) int {
+	if durable {
+		return 2
+	}
+	return 1
 }
 
 // String returns the addresses of the servers and the database, without passwords.
