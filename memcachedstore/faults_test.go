@@ -317,6 +317,54 @@ func TestBrokenConnections(t *testing.T) {
 	comesBack(t, b)
 }
 
+// A slow server is waited for until the timeout. Calls beyond it fail, and charge once at most
+// although their commands arrive later.
+func TestSlowServer(t *testing.T) {
+	s := memcachedtest.Start(t)
+	proxy := redistest.Proxy(t, s.Addr())
+	patient := openStore(t, proxy.Addr())
+	hasty, err := New(Options{Servers: []string{proxy.Addr()}, Heartbeat: -1, Timeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hasty.Close()
+	c := stint.Claim{Key: "user:42", Limit: limitOf(t, "1000/d"), Cost: 1}
+	for range 3 {
+		for _, store := range []*Store{patient, hasty} {
+			if _, err := store.Take(inTime(t), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	admitted, unknown := int64(6), int64(0)
+	proxy.Delay(250 * time.Millisecond)
+	if _, err := patient.Take(inTime(t), c); err != nil {
+		t.Error(err)
+	}
+	admitted++
+	for range 3 {
+		_, err := hasty.Take(inTime(t), c)
+		switch stint.CodeOf(err) {
+		case stint.CodeTimeout:
+			unknown++
+		case stint.CodeUnavailable: // a new connection takes as long
+		default:
+			t.Error(err)
+		}
+	}
+	proxy.Delay(0)
+	redistest.Await(t, func() error {
+		_, err := hasty.Take(inTime(t), c)
+		return err
+	})
+	admitted++
+	c.Cost = 0
+	d, err := patient.Take(inTime(t), c)
+	if charged := 1000 - d.Remaining; err != nil || charged < admitted || charged > admitted+unknown {
+		t.Error("charged", charged, "admitted", admitted, "unknown", unknown, err)
+	}
+}
+
 // A restart ends all connections. The next check needs no second attempt of its caller.
 func TestRestartFailsNoCheck(t *testing.T) {
 	s := memcachedtest.Start(t)

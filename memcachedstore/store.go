@@ -103,6 +103,9 @@ type Stats struct {
 	Lost    uint64 // rounds of one or more checks that found an item changed by another node, and tried again
 	Unknown uint64 // rounds whose write was not answered, and that looked for it in the item
 	Locks   uint64 // rounds that locked an item, after they had lost it several times
+	// Throttled is how many calls a server refused because it gets too many. Memcached does
+	// not do so, so it is 0.
+	Throttled uint64
 
 	// CallerBytes is how much of Options.CallerBytes is in use. CallersRefused is how many
 	// groups were refused because that budget was used up.
@@ -118,7 +121,7 @@ func (s *Store) Stats() Stats {
 	t := s.store.Stats()
 	return Stats{
 		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured, Evictions: s.backend.evictions(),
-		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks,
+		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks, Throttled: t.Throttled,
 		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
 	}
 }
