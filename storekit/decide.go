@@ -54,7 +54,7 @@ func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out [
 		return nil, err
 	}
 	clear(out)
-	d := decider{now: now.UnixMicro(), values: values, items: map[string]*item{}}
+	d := decider{now: now.UnixMicro(), values: values}
 	var failed Errors
 	part := 0
 	for i := range groups {
@@ -83,8 +83,14 @@ func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out [
 type decider struct {
 	now    int64
 	values map[string][]byte
-	items  map[string]*item
-	keys   []string // of items, in the order of the claims
+	items  []keyed        // in the order of the claims
+	at     map[string]int // index in items; nil while there is one item, as nearly always
+}
+
+// keyed is an item with its key.
+type keyed struct {
+	key string
+	*item
 }
 
 // decide decides one part of a group: first without a charge, and then, if it is
@@ -127,19 +133,28 @@ func (d *decider) state(c *stint.Claim) (*state, error) { return d.item(c.Key).s
 
 // item returns the item of a key.
 func (d *decider) item(key string) *item {
-	it := d.items[key]
-	if it == nil {
-		it = decodeItem(d.values[key])
-		d.items[key], d.keys = it, append(d.keys, key)
+	if n := len(d.items); n > 0 && d.items[n-1].key == key { // claims on one key come in runs
+		return d.items[n-1].item
 	}
+	if i, known := d.at[key]; known {
+		return d.items[i].item
+	}
+	if len(d.items) == 1 {
+		d.at = map[string]int{d.items[0].key: 0}
+	}
+	if d.at != nil {
+		d.at[key] = len(d.items)
+	}
+	it := decodeItem(d.values[key])
+	d.items = append(d.items, keyed{key, it})
 	return it
 }
 
 // changes returns the values that differ from those that were loaded.
 func (d *decider) changes() (changes []Change) {
-	for _, key := range d.keys {
-		if value, expires, changed := d.items[key].encode(d.now); changed {
-			changes = append(changes, Change{key, value, time.UnixMicro(expires)})
+	for _, it := range d.items {
+		if value, expires, changed := it.encode(d.now); changed {
+			changes = append(changes, Change{it.key, value, time.UnixMicro(expires)})
 		}
 	}
 	return changes

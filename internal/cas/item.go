@@ -50,7 +50,7 @@ func decodeItem(value []byte) (it item, ok bool) {
 		return it, false
 	}
 	left := value[itemHead:]
-	it.writers = make([]stamp, value[countAt], maxWriters)
+	it.writers = make([]stamp, value[countAt])
 	for i := range it.writers {
 		if len(left) < 8 {
 			return item{}, false

@@ -121,6 +121,7 @@ func (b *loadBatch) Fits(*loadCall) bool {
 // Run implements [coalesce.Batch]. A key may occur twice: that of a group that is undone
 // while a round reads its item.
 func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
+	b.loads = make([]Load, 0, len(calls))
 	for _, call := range calls {
 		b.loads = append(b.loads, Load{Key: call.Owner.key})
 	}
@@ -181,6 +182,7 @@ func (b *swapBatch) Fits(c *swapCall) bool {
 // Run implements [coalesce.Batch].
 func (b *swapBatch) Run(ctx context.Context, calls []*coalesce.Call[swapCall]) {
 	slices.SortFunc(calls, func(x, y *coalesce.Call[swapCall]) int { return strings.Compare(x.Owner.swap.Key, y.Owner.swap.Key) })
+	b.swaps = make([]Swap, 0, len(calls))
 	for _, call := range calls {
 		b.swaps = append(b.swaps, call.Owner.swap)
 	}
