@@ -77,10 +77,15 @@ func (s *Store) take(c *call) error {
 
 // await waits for the round of another goroutine.
 func (s *Store) await(l *lane, c *call) error {
+	stop := c.ctx.Done()
+	if stop == nil { // a plain receive is cheaper
+		<-c.done
+		return c.err
+	}
 	select {
 	case <-c.done:
 		return c.err
-	case <-c.ctx.Done():
+	case <-stop:
 	}
 	mu, _ := s.lanes.lock(l.key)
 	defer mu.Unlock()
