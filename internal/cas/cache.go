@@ -79,6 +79,40 @@ func bytesCached(key string, item Item) int {
 	return cacheEntry + len(key) + len(item.Value)
 }
 
+// recall takes the item of the round from the cache. It returns false if the cache does
+// not have it, or if the time of the server is not known.
+func (r *round) recall() bool {
+	s := r.store
+	if !r.mayRecall() {
+		return false
+	}
+	it := s.cache.take(r.keys[0])
+	if it.Version == 0 {
+		return false
+	}
+	if s.options.Clock == nil {
+		now, known := s.transportOf(r.keys[0]).clock.now()
+		if !known {
+			return false
+		}
+		r.now = now
+	}
+	r.values = []loaded{{Item: it}}
+	r.values[0].decode()
+	r.recalled = true
+	return true
+}
+
+// mayRecall reports whether the cache may have the item of the round.
+func (r *round) mayRecall() bool { return len(r.keys) == 1 && !fromCaller(r.keys[0]) }
+
+// remember puts the item that the round has written into the cache.
+func (r *round) remember() {
+	if w := &r.swaps[0]; len(r.swaps) == 1 && w.Keep && w.Written != 0 {
+		r.store.cache.put(w.Key, Item{Value: w.Value, Version: w.Written})
+	}
+}
+
 // serverClock tells the time of a server between its answers, for rounds whose item is in
 // the cache. A decision must not be made at a time that the server has not reached, because
 // it would count what refills until then. So the clock adds less to the time in an

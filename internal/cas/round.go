@@ -140,40 +140,6 @@ func (r *round) load(ctx context.Context) step {
 	return r.decideAndSwap
 }
 
-// recall takes the item of the round from the cache. It returns false if the cache does
-// not have it, or if the time of the server is not known.
-func (r *round) recall() bool {
-	s := r.store
-	if !r.mayRecall() {
-		return false
-	}
-	it := s.cache.take(r.keys[0])
-	if it.Version == 0 {
-		return false
-	}
-	if s.options.Clock == nil {
-		now, known := s.transportOf(r.keys[0]).clock.now()
-		if !known {
-			return false
-		}
-		r.now = now
-	}
-	r.values = []loaded{{Item: it}}
-	r.values[0].decode()
-	r.recalled = true
-	return true
-}
-
-// mayRecall reports whether the cache may have the item of the round.
-func (r *round) mayRecall() bool { return len(r.keys) == 1 && !fromCaller(r.keys[0]) }
-
-// remember puts the item that the round has written into the cache.
-func (r *round) remember() {
-	if w := &r.swaps[0]; len(r.swaps) == 1 && w.Keep && w.Written != 0 {
-		r.store.cache.put(w.Key, Item{Value: w.Value, Version: w.Written})
-	}
-}
-
 // read reads the items.
 func (r *round) read(ctx context.Context) (err error) {
 	r.recalled = false
