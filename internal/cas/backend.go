@@ -62,7 +62,8 @@ type Backend interface {
 
 	// Swap makes each swap whose version is still the one that was read, independently
 	// of the others, and sets the outcome of each. The keys are those of different items, in
-	// ascending order. now is as that of Load.
+	// ascending order. now is the time of the server at any point of the call, or the
+	// zero time if only Load tells it.
 	Swap(ctx context.Context, swaps []Swap) (now time.Time, err error)
 }
 
@@ -98,6 +99,11 @@ type Swap struct {
 	// TTL is how long the server must keep the item, from now. It includes a slack for
 	// clocks that differ. The server may keep the item for longer.
 	TTL time.Duration
+	// NotBefore is the time of the decision if the store has computed it, and the zero time
+	// otherwise. A backend that returns times makes the swap only if the clock of its server
+	// shows that time or a later one, in the step that makes it. It is Lost otherwise, and Swap
+	// returns the time of the server. Only Swap gets such swaps; their Old is never 0.
+	NotBefore time.Time
 	// Keep says that the store remembers the item once it is written, and so needs Written.
 	Keep bool
 

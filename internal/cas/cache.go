@@ -79,19 +79,28 @@ func bytesCached(key string, item Item) int {
 	return cacheEntry + len(key) + len(item.Value)
 }
 
-// recall takes the item of the round from the cache. It returns false if the cache does
-// not have it, or if the time of the server is not known.
+// recall takes the item of the round from the cache, and the time of the decision from the
+// clock of the server. It returns false if the cache does not have the item, if the time is
+// not known, or if the server left the last call without an answer: a read has no outcome
+// that could stay unknown.
+//
+// All calls of the round have begun, so each of them is decided at a time after its begin.
 func (r *round) recall() bool {
 	s := r.store
 	if !r.mayRecall() {
+		return false
+	}
+	t := s.transportOf(r.keys[0])
+	if !t.up.Load() {
 		return false
 	}
 	it := s.cache.take(r.keys[0])
 	if it.Version == 0 {
 		return false
 	}
+	r.now = time.Time{}
 	if s.options.Clock == nil {
-		now, known := s.transportOf(r.keys[0]).clock.now()
+		now, known := t.clock.now()
 		if !known {
 			return false
 		}
@@ -111,57 +120,4 @@ func (r *round) remember() {
 	if w := &r.swaps[0]; len(r.swaps) == 1 && w.Keep && w.Written != 0 {
 		r.store.cache.put(w.Key, Item{Value: w.Value, Version: w.Written})
 	}
-}
-
-// serverClock tells the time of a server between its answers, for rounds whose item is in
-// the cache. A decision must not be made at a time that the server has not reached, because
-// it would count what refills until then. So the clock adds less to the time in an
-// answer than the time since that answer: the time it tells is behind that of the server by
-// the way of the answer and an eighth of the time since then, and by maxLag at most. A
-// round reads its item if the last answer is older. An eighth is more than the rate at
-// which time services adjust a clock (chrony: 1/12).
-//
-// A clock that is set back is noticed after maxLag; until then, a decision is at most as
-// early as the clock was set back, as with any reading of that clock.
-type serverClock struct {
-	mu     sync.Mutex
-	none   bool   // guarded by mu: the server has no clock
-	sample sample // guarded by mu: the one that tells the latest time
-}
-
-// sample is a time that the server told in an answer.
-type sample struct{ sent, answered, server time.Time }
-
-// maxLag is how far a serverClock may be behind.
-const maxLag = 20 * time.Millisecond
-
-// learn notes the time in an answer, or the zero time if the server has no clock.
-func (c *serverClock) learn(sent, answered, server time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.none = server.IsZero(); c.none {
-		return
-	}
-	if known, ok := c.sample.at(answered); !ok || !server.Before(known) {
-		c.sample = sample{sent, answered, server}
-	}
-}
-
-// now returns a time that the server has reached, or the zero time if it has no clock. It
-// returns false if the last answer is too old.
-func (c *serverClock) now() (server time.Time, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.none {
-		return server, true
-	}
-	return c.sample.at(time.Now())
-}
-
-func (s *sample) at(now time.Time) (server time.Time, ok bool) {
-	if s.server.IsZero() || now.Sub(s.sent) > maxLag {
-		return server, false
-	}
-	since := max(now.Sub(s.answered), 0)
-	return s.server.Add(since - since/8), true
 }

@@ -32,12 +32,16 @@ func (r *round) decide() bool {
 		return false
 	}
 	r.stamp = r.writer.stamp()
+	var notBefore time.Time
+	if r.recalled {
+		notBefore = r.now
+	}
 	for i := range changes {
 		c := &changes[i]
 		v := r.value(c.Key)
 		r.swaps = append(r.swaps, Swap{
 			Key: c.Key, Old: v.Version, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
-			Version: newVersion(), Keep: r.mayRecall() && v.item.lastWriter() == r.writer.id,
+			Version: newVersion(), Keep: r.mayRecall() && v.item.lastWriter() == r.writer.id, NotBefore: notBefore,
 		})
 		r.noteCaller(c, v, now)
 	}

@@ -231,7 +231,7 @@ func (r *round) inPieces() bool {
 func (r *round) locked(ctx context.Context) step {
 	decided := false
 	swaps, err := r.store.transportOf(r.keys[0]).callLocked(ctx, r.keys, func(items []Item, now time.Time) []Swap {
-		decided, r.now = true, now
+		decided, r.now, r.recalled = true, now, false
 		for i := range items {
 			r.values[i] = loaded{Item: items[i]}
 			r.values[i].decode()
@@ -263,6 +263,9 @@ func (r *round) settle(ctx context.Context, now time.Time) step {
 	first := &r.swaps[0]
 	switch first.Outcome {
 	case Done:
+		if r.recalled {
+			r.store.counts.remembered.Add(1)
+		}
 		r.remember()
 		return r.deliver
 	case Lost:
@@ -281,6 +284,10 @@ func (r *round) settle(ctx context.Context, now time.Time) step {
 // lost tries again on the items that are there instead.
 func (r *round) lost(ctx context.Context, now time.Time) step {
 	r.back()
+	if !now.IsZero() && now.Before(r.swaps[0].NotBefore) {
+		r.store.counts.early.Add(1)
+		return r.load
+	}
 	losses := r.losses.Add(1)
 	r.store.counts.lost.Add(1)
 	if losses >= maxLosses || !pause(ctx, int(losses)) {

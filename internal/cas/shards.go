@@ -93,11 +93,13 @@ func (t *transport) probeKey() string {
 	return t.probed
 }
 
-// note remembers whether the last call of the backend to the shard was answered.
+// note remembers whether the last call of the backend to the shard was answered. The next
+// answer may be that of another server, with another clock.
 func (t *transport) note(err error) {
 	switch stint.CodeOf(err) {
 	case stint.CodeUnavailable, stint.CodeTimeout:
 		t.up.Store(false)
+		t.clock.forget()
 	default:
 		t.up.Store(true)
 	}

@@ -21,11 +21,13 @@ type Stats struct {
 	CallerBytes    int64
 	CallersRefused uint64
 
-	Swaps     uint64 // items written
-	Lost      uint64 // rounds that found another version, and tried again
-	Unknown   uint64 // rounds whose swap was not answered, and that looked for it
-	Locks     uint64 // rounds that locked their items
-	Throttled uint64 // calls that a server refused because it gets too many
+	Swaps      uint64 // items written
+	Remembered uint64 // of Swaps, rounds that did not read the item, because the node wrote it last
+	Early      uint64 // rounds that did not read the item and had to, because the server's clock was behind the time of their decision
+	Lost       uint64 // rounds that found another version, and tried again
+	Unknown    uint64 // rounds whose swap was not answered, and that looked for it
+	Locks      uint64 // rounds that locked their items
+	Throttled  uint64 // calls that a server refused because it gets too many
 }
 
 // Stats returns the store's current counters and gauges. It asks no server.
@@ -36,7 +38,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Up: true, Nodes: h.nodes, Clock: h.clock,
 		CallerBytes: s.callers.Bytes(), CallersRefused: s.callers.Refused.Load(),
-		Swaps: s.counts.done.Load(), Lost: s.counts.lost.Load(), Unknown: s.counts.unknown.Load(),
+		Swaps: s.counts.done.Load(), Remembered: s.counts.remembered.Load(), Early: s.counts.early.Load(), Lost: s.counts.lost.Load(), Unknown: s.counts.unknown.Load(),
 		Locks: s.counts.locked.Load(), Throttled: s.counts.throttled.Load(),
 	}
 	for _, t := range s.transports {
@@ -65,7 +67,7 @@ func (s *Store) Metrics() []storekit.Metric {
 		storekit.Gauge("caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(t.CallerBytes)),
 		storekit.Counter("caller_refused", "Claims on limits that callers bring, refused because their room or budget was used up.", t.CallersRefused),
 		{Name: "store_swaps", Help: "Conditional writes, by their outcome.", Counter: true, Label: "outcome", Samples: []storekit.Sample{
-			{Label: "done", Value: float64(t.Swaps)}, {Label: "lost", Value: float64(t.Lost)}, {Label: "unknown", Value: float64(t.Unknown)},
+			{Label: "done", Value: float64(t.Swaps)}, {Label: "early", Value: float64(t.Early)}, {Label: "lost", Value: float64(t.Lost)}, {Label: "unknown", Value: float64(t.Unknown)},
 		}},
 		storekit.Counter("store_locks", "Rounds that locked an item, after they had lost it several times.", t.Locks),
 		storekit.Counter("store_throttled", "Calls that the store refused because it gets too many.", t.Throttled),

@@ -31,7 +31,7 @@ type Store struct {
 
 // counts are the counters of a store.
 type counts struct {
-	done, lost, unknown, locked, throttled atomic.Uint64
+	done, remembered, early, lost, unknown, locked, throttled atomic.Uint64
 }
 
 // New returns a store over a backend.

@@ -257,6 +257,10 @@ func (b *Backend) swapLocked(swaps []cas.Swap) {
 		set(cas.Unknown, unanswered)
 		return
 	}
+	if now := s.nowLocked(); !now.IsZero() && now.Before(swaps[0].NotBefore) {
+		set(cas.Lost, nil)
+		return
+	}
 	if !s.freshLocked(swaps) {
 		set(cas.Lost, nil)
 		for i := range swaps {
