@@ -99,10 +99,13 @@ type Stats struct {
 	// by its address. A key whose item was evicted has its whole allowance again.
 	Evictions map[string]uint64
 
-	Swaps   uint64 // items written
-	Lost    uint64 // rounds of one or more checks that found an item changed by another node, and tried again
-	Unknown uint64 // rounds whose write was not answered, and that looked for it in the item
-	Locks   uint64 // rounds that locked an item, after they had lost it several times
+	Swaps uint64 // items written
+	// Remembered is how many of Swaps wrote an item that this process wrote last and did not
+	// read.
+	Remembered uint64
+	Lost       uint64 // rounds of one or more checks that found an item changed by another node, and tried again
+	Unknown    uint64 // rounds whose write was not answered, and that looked for it in the item
+	Locks      uint64 // rounds that locked an item, after they had lost it several times
 	// Throttled is how many calls a server refused because it gets too many. Memcached does
 	// not do so, so it is 0.
 	Throttled uint64
@@ -121,7 +124,7 @@ func (s *Store) Stats() Stats {
 	t := s.store.Stats()
 	return Stats{
 		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured, Evictions: s.backend.evictions(),
-		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks, Throttled: t.Throttled,
+		Swaps: t.Swaps, Remembered: t.Remembered, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks, Throttled: t.Throttled,
 		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
 	}
 }

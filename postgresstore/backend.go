@@ -21,7 +21,8 @@ type backend struct {
 	prefix string // of every key
 }
 
-// Load implements [cas.Backend].
+// Load implements [cas.Backend]. Its time is that of the first row, which is the closest to the
+// time at which the call was sent.
 func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, err error) {
 	index := make(map[string]int, len(loads))
 	for i := range loads {
@@ -30,7 +31,10 @@ func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, er
 	keys := keysOf(b.prefix, loads, func(l *cas.Load) string { return l.Key })
 	err = b.do(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
 		return run(ctx, c, call{b.sql.load, keys, keysTypes, func(row [][]byte) (err error) {
-			if now, err = timeOf(row[0]); err != nil || row[1] == nil { // without a key: the key has no item
+			if now.IsZero() {
+				now, err = timeOf(row[0])
+			}
+			if err != nil || row[1] == nil { // without a key: the key has no item
 				return err
 			}
 			i, known := index[string(row[1][min(len(b.prefix), len(row[1])):])]
@@ -63,7 +67,7 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 		done[uint64(version)] = true
 		return err
 	}
-	c := call{b.sql.swap, writesOf(b.prefix, swaps), writeTypes, row}
+	c := call{b.sql.swap, append(writesOf(b.prefix, swaps), notBefore(swaps)), swapTypes, row}
 	err = b.do(ctx, func(ctx context.Context, conn *pgconn.PgConn) error { return run(ctx, conn, c) })
 	if err != nil {
 		return now, settle(swaps, err)

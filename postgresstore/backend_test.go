@@ -92,6 +92,7 @@ func TestBackend(t *testing.T) {
 			b.prefix = "test " + name + ":"
 			for name, test := range map[string]func(*testing.T, *backend){
 				"swaps":        swapsOnce,
+				"early swaps":  refusesEarlySwaps,
 				"strange keys": keepsAnyKey,
 				"large values": keepsLargeValues,
 				"transactions": swapsAllOrNone,

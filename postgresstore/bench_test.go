@@ -85,6 +85,7 @@ func BenchmarkTake(b *testing.B) {
 			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 			counts.calls.Store(0)
 			counts.claims.Store(0)
+			before := store.Stats()
 			b.RunParallel(func(pb *testing.PB) {
 				caller := id.Add(1)
 				for n := 0; pb.Next(); n++ {
@@ -99,6 +100,9 @@ func BenchmarkTake(b *testing.B) {
 			})
 			b.ReportMetric(float64(counts.claims.Load())/float64(max(counts.calls.Load(), 1)), "items/call")
 			b.ReportMetric(float64(counts.calls.Load())/float64(b.N), "calls/check")
+			after := store.Stats()
+			b.ReportMetric(float64(after.Remembered-before.Remembered)/float64(max(1, after.Swaps-before.Swaps)), "remembered/swap")
+			b.ReportMetric(float64(after.Early-before.Early)/float64(max(1, after.Swaps-before.Swaps)), "early/swap")
 		})
 	}
 }

@@ -2,6 +2,7 @@ package postgresstore
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func newStatements(t tables, durable bool) *statements {
 // few rows; it keeps the plans of functions for each of its sessions.
 const (
 	loadText = `SELECT now, key, state, version FROM {load} ($1)`
-	swapText = `SELECT now, version FROM {swap} ($1, $2, $3, $4, $5)`
+	swapText = `SELECT now, version FROM {swap} ($1, $2, $3, $4, $5, $6)`
 )
 
 // planned makes a function plan its statements once, and find rows by the primary key alone:
@@ -82,7 +83,7 @@ SET enable_hashjoin = off SET enable_mergejoin = off`
 // The types of the parameters of the functions.
 const (
 	loadSignature = "(bytea[])"
-	swapSignature = "(bytea[], int8[], bytea[], int8[], int8[])"
+	swapSignature = "(bytea[], int8[], bytea[], int8[], int8[], timestamptz)"
 )
 
 // loadFunction has a row for each key, so that there is a row with the time.
@@ -99,28 +100,35 @@ $$`
 // The parameters of the statements that write.
 const writes = `unnest($1::bytea[], $2::int8[], $3::bytea[], $4::int8[], $5::int8[]) AS s (key, old, state, version, ttl)`
 
-// swapFunction returns the versions that it wrote. Rows that exist come before new ones. It
-// looks up no rows that were not there: that would cost a third of what it takes to insert
-// them.
+// swapFunction returns the time at which it began and the versions that it wrote. It writes
+// nothing if it begins before $6, the latest time at which the store decided a row without a read.
+// Rows that exist come before new ones. It looks up no rows that were not there: that would
+// cost a third of what it takes to insert them.
 const swapFunction = `
 CREATE OR REPLACE FUNCTION {swap} ` + swapSignature + ` RETURNS TABLE (now timestamptz, version bigint)
 ` + planned + ` AS $$
 #variable_conflict use_column
+DECLARE
+	began timestamptz := clock_timestamp();
 BEGIN
+	IF $6 > began THEN
+		RETURN QUERY SELECT began, NULL::bigint;
+		RETURN;
+	END IF;
 	IF NOT 0 = ALL ($2) THEN
 		RETURN QUERY UPDATE {items} AS t SET state = s.state, version = s.version, expires = {expires}
 		FROM ` + writes + `
 		CROSS JOIN LATERAL (SELECT i.ctid FROM {items} AS i WHERE i.key = s.key AND i.version = s.old FOR UPDATE SKIP LOCKED) AS i
 		WHERE s.old <> 0 AND t.ctid = i.ctid
-		RETURNING clock_timestamp(), t.version;
+		RETURNING began, t.version;
 	END IF;
 	IF 0 = ANY ($2) THEN
 		RETURN QUERY INSERT INTO {items} AS t (key, state, version, expires)
 		SELECT s.key, s.state, s.version, {expires} FROM ` + writes + ` WHERE s.old = 0
 		ON CONFLICT (key) DO NOTHING
-		RETURNING clock_timestamp(), t.version;
+		RETURNING began, t.version;
 	END IF;
-	RETURN QUERY SELECT clock_timestamp(), NULL::bigint;
+	RETURN QUERY SELECT began, NULL::bigint;
 END
 $$`
 
@@ -151,16 +159,18 @@ SELECT key, state, version FROM {items} WHERE key = ANY ($1) ORDER BY key FOR UP
 
 // The formats and types of parameters and results.
 const (
-	oidBytea      = 17
-	oidInt8       = 20
-	oidText       = 25
-	oidByteaArray = 1001
-	oidInt8Array  = 1016
+	oidBytea       = 17
+	oidInt8        = 20
+	oidText        = 25
+	oidByteaArray  = 1001
+	oidInt8Array   = 1016
+	oidTimestamptz = 1184
 )
 
 var (
 	keysTypes  = []uint32{oidByteaArray}
 	writeTypes = []uint32{oidByteaArray, oidInt8Array, oidByteaArray, oidInt8Array, oidInt8Array}
+	swapTypes  = slices.Concat(writeTypes, []uint32{oidTimestamptz})
 	binaryAll  = []int16{1} // all parameters, or all columns of the result
 )
 
@@ -216,6 +226,18 @@ func writesOf(prefix string, swaps []cas.Swap) [][]byte {
 		states = append(binary.BigEndian.AppendUint32(states, uint32(len(s.Value))), s.Value...)
 	}
 	return append(keys, old, states, versions, ttls)
+}
+
+// notBefore returns the parameter of swapFunction that is the latest NotBefore of the swaps. If
+// the store read all rows, it is the time before all others ('-infinity').
+func notBefore(swaps []cas.Swap) []byte {
+	latest := int64(math.MinInt64)
+	for i := range swaps {
+		if at := swaps[i].NotBefore; !at.IsZero() {
+			latest = max(latest, at.UnixMicro()-epoch2000)
+		}
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(latest))
 }
 
 // longestTTL keeps the time of expiry within what the server can represent.

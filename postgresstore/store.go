@@ -116,10 +116,14 @@ type Stats struct {
 	Skew     time.Duration
 	Measured time.Time
 
-	Swaps   uint64 // rows written
-	Lost    uint64 // rounds of one or more checks that found a row changed by another node, and tried again
-	Unknown uint64 // rounds whose write was not answered, and that looked for it in the row
-	Locks   uint64 // rounds that locked a row, after they had lost it several times
+	Swaps uint64 // rows written
+	// Remembered is how many of Swaps wrote a row that this process wrote last and did not
+	// read. Early is how many such writes the server refused, because its clock had not
+	// reached the time of the decision: the row was then read.
+	Remembered, Early uint64
+	Lost              uint64 // rounds of one or more checks that found a row changed by another node, and tried again
+	Unknown           uint64 // rounds whose write was not answered, and that looked for it in the row
+	Locks             uint64 // rounds that locked a row, after they had lost it several times
 	// Throttled is how many calls failed because another transaction held the lock of a row
 	// for too long, or was first.
 	Throttled uint64
@@ -138,7 +142,7 @@ func (s *Store) Stats() Stats {
 	t := s.store.Stats()
 	return Stats{
 		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured,
-		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks, Throttled: t.Throttled,
+		Swaps: t.Swaps, Remembered: t.Remembered, Early: t.Early, Lost: t.Lost, Unknown: t.Unknown, Locks: t.Locks, Throttled: t.Throttled,
 		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
 	}
 }

@@ -46,40 +46,6 @@ func (c *tally) take(s *Store, claim stint.Claim) {
 	}
 }
 
-// A check whose row the node remembers is decided at a time that the server has reached, and
-// that is not long ago. The server has the clock of this machine.
-func TestRememberedRowsAreDecidedInTime(t *testing.T) {
-	o, err := ParseURL(withPassword(pgtest.Start(t).URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := &countingObserver{}
-	o.Observer = counts
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	comesBack(t, s.backend)
-	claim := stint.Claim{Key: "k", Limit: stint.MustParseLimit("100000/s"), Cost: 1}
-	const checks = 500
-	last := int64(0)
-	for range checks {
-		begun := time.Now().UnixMicro()
-		d, err := s.Take(inTime(t), claim)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ended := time.Now().UnixMicro(); d.At > ended || d.At < begun-20_000 || d.At < last {
-			t.Fatalf("a check from %d to %d was decided at %d, and the one before at %d", begun, ended, d.At, last)
-		}
-		last = d.At
-	}
-	if calls := counts.calls.Load(); calls > checks*3/2 {
-		t.Errorf("%d checks were %d calls", checks, calls)
-	}
-}
-
 // Three nodes share one hot key while the server freezes, connections break, and answers are
 // lost. No more is admitted than the limit, and no more charged than was admitted or failed.
 func TestFaultsNeverAdmitTooMuch(t *testing.T) {

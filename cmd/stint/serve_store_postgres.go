@@ -42,7 +42,7 @@ func (f *serveFlags) openPostgres(c *server.Config, log *slog.Logger) (closeStor
 		s := client.Stats()
 		shared := metrics.SharedStats{
 			Up: s.Up, Nodes: s.Nodes, Callers: &metrics.BudgetStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
-			Swaps: &metrics.SwapStats{Done: s.Swaps, Lost: s.Lost, Unknown: s.Unknown, Locks: s.Locks, Throttled: s.Throttled},
+			Swaps: &metrics.SwapStats{Done: s.Swaps, Early: s.Early, Lost: s.Lost, Unknown: s.Unknown, Locks: s.Locks, Throttled: s.Throttled},
 		}
 		if !s.Measured.IsZero() {
 			shared.Clocks = []metrics.ClockStats{{Skew: s.Skew, Measured: s.Measured}}

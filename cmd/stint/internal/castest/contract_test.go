@@ -2,6 +2,7 @@ package castest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,23 +39,42 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// untold is a backend that does not tell the versions of what it wrote, so the store reads
-// every item.
-type untold struct{ casmem.Full }
+// told is a store that hears the time of its server before each call. The suite sets that
+// clock between calls, and a node does not know that before the next answer.
+type told struct {
+	*cas.Store
 
-func (b untold) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, err error) {
-	now, err = b.Full.Swap(ctx, swaps)
-	for i := range swaps {
-		swaps[i].Written = 0
-	}
-	return now, err
+	t *testing.T
 }
 
-// The time of a server that has a clock decides. The suite moves that clock at will, and a
-// store that remembers an item computes the time, so it remembers none here.
+func (s told) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	s.hear()
+	return s.Store.Take(ctx, c)
+}
+
+func (s told) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	s.hear()
+	return s.Store.TakeGroups(ctx, groups, out)
+}
+
+func (s told) hear() {
+	if _, err := s.Store.Take(context.Background(), stint.Claim{Key: "told", Limit: stint.MustParseLimit("1/s")}); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// The time of a server that has a clock decides. The clock of the suite stands still during a
+// call, so the server refuses what the node decides on an item that it remembers, and the
+// node reads the item.
 func TestContractByServerClock(t *testing.T) {
+	var early atomic.Uint64
 	storetest.Suite{Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		s := casmem.NewServer(clock)
-		return newStore(t, untold{casmem.Full{Atomic: casmem.Atomic{Backend: casmem.New(s)}}}, nil)
+		store := newStore(t, casmem.Full{Atomic: casmem.Atomic{Backend: casmem.New(s)}}, nil)
+		t.Cleanup(func() { early.Add(store.Stats().Early) })
+		return told{store, t}
 	}, Runs: 20}.Run(t)
+	if n := early.Load(); n < 100 {
+		t.Errorf("the server refused %d swaps", n)
+	}
 }

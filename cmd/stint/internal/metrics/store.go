@@ -33,9 +33,9 @@ type BudgetStats struct {
 	Refused uint64 // groups refused because of the budget
 }
 
-// SwapStats are the counts of a store that compares and swaps. The first three are the
+// SwapStats are the counts of a store that compares and swaps. The first four are the
 // outcomes of conditional writes.
-type SwapStats struct{ Done, Lost, Unknown, Locks, Throttled uint64 }
+type SwapStats struct{ Done, Early, Lost, Unknown, Locks, Throttled uint64 }
 
 // ClockStats is the comparison of a store server's clock with this process's.
 type ClockStats struct {
@@ -178,6 +178,7 @@ func (s *scrape) requestIDs(b *BudgetStats) {
 func (s *scrape) swaps(w *SwapStats) {
 	swaps := s.family(prometheus.CounterValue, "stint_store_swaps_total", "Conditional writes to the store, by their outcome.", "outcome")
 	swaps("done", float64(w.Done))
+	swaps("early", float64(w.Early))
 	swaps("lost", float64(w.Lost))
 	swaps("unknown", float64(w.Unknown))
 	s.counter("stint_store_locks_total", "Rounds of checks that locked an item, after they had lost it several times.", w.Locks)

@@ -196,13 +196,13 @@ func TestReadyNamesThePartsThatAreDown(t *testing.T) {
 }
 
 func TestSharedStoreShowsItself(t *testing.T) {
-	shared := metrics.SharedStats{Up: true, NoScript: 3, Swaps: &metrics.SwapStats{Done: 11, Lost: 12, Unknown: 13, Locks: 14, Throttled: 15}, Callers: &metrics.BudgetStats{Bytes: 4096, Refused: 7}, Nodes: 2, Clocks: []metrics.ClockStats{{Skew: -1500 * time.Millisecond, Measured: time.Unix(1_700_000_000, 0)}}, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
+	shared := metrics.SharedStats{Up: true, NoScript: 3, Swaps: &metrics.SwapStats{Done: 11, Early: 16, Lost: 12, Unknown: 13, Locks: 14, Throttled: 15}, Callers: &metrics.BudgetStats{Bytes: 4096, Refused: 7}, Nodes: 2, Clocks: []metrics.ClockStats{{Skew: -1500 * time.Millisecond, Measured: time.Unix(1_700_000_000, 0)}}, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
 	s := run(t, Config{Shared: func() metrics.SharedStats { return shared }})
 	for _, series := range []string{
 		"stint_store_up 1", "stint_caller_bytes 4096", "stint_caller_refused_total 7", "stint_noscript_total 3", "stint_store_nodes 2", `stint_clock_skew_seconds{shard=""} -1.5`, `stint_clock_skew_measured_timestamp_seconds{shard=""} 1.7e+09`,
 		`stint_store_breaker_open{shard="10.0.0.5:6379"} 1`, `stint_store_breaker_open{shard="10.0.0.6:6379"} 0`,
 		`stint_store_breaker_opens_total{shard="10.0.0.5:6379"} 2`,
-		`stint_store_swaps_total{outcome="done"} 11`, `stint_store_swaps_total{outcome="lost"} 12`, `stint_store_swaps_total{outcome="unknown"} 13`,
+		`stint_store_swaps_total{outcome="done"} 11`, `stint_store_swaps_total{outcome="early"} 16`, `stint_store_swaps_total{outcome="lost"} 12`, `stint_store_swaps_total{outcome="unknown"} 13`,
 		"stint_store_locks_total 14", "stint_store_throttled_total 15",
 	} {
 		s.wantMetric(series, true)
