@@ -9,8 +9,9 @@
 // It promises:
 //
 //   - Decisions equal those of package stint, to the microsecond, at the server's own time:
-//     the clocks of the processes do not matter. The time of a check on a key that this
-//     process wrote last may be up to 20 ms before that of the server, and never after it.
+//     the clocks of the processes do not matter. The time of a decision is between the begin
+//     and the end of its call. If the server's clock is set forward, this is so again after
+//     its next answer, and within 20 ms.
 //   - A group of claims is charged as one, also across identities: one transaction writes
 //     all of its rows or none.
 //   - Checks that wait at the same time share statements. A check on a key costs a write, and

@@ -8,7 +8,8 @@
 // The way of a claim through the package: groups.go cuts the groups of a call into one call
 // for each item, lane.go queues the calls of one item, round.go and decide.go decide those of a
 // queue together, and transport.go takes the reads and writes of many rounds to a server
-// in few calls. cache.go saves the read of items that this node has just written.
+// in few calls. cache.go saves the read of items that this node has just written,
+// and clock.go tells the time for them.
 // unanswered.go finds out what became of a write without an answer, and across.go
 // writes the items of a group if the server has no transactions. docs/decisions/034 says
 // why.

@@ -122,6 +122,41 @@ func TestNodesRememberWhatTheyWrote(t *testing.T) {
 	}
 }
 
+// After a write without an answer, a node reads the keys that it remembers, so that the outcome
+// of no other check is unknown.
+func TestFrozenServersGetOneWrite(t *testing.T) {
+	for name, clock := range map[string]func() time.Time{"without a clock": nil, "with a clock": ticking()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := casmem.NewServer(clock)
+				b := casmem.New(server)
+				s := newStore(t, b, cas.Options{})
+				for range 3 {
+					take(t, s, claim("k", "10/h", 1))
+					take(t, s, claim("another", "10/h", 1))
+				}
+				b.Befall(casmem.Faults{Delay: time.Hour})
+				for i, key := range []string{"k", "another", "k", "another"} {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+					_, err := s.Take(ctx, claim(key, "10/h", 1))
+					cancel()
+					if code, _ := kindOf(err); code != stint.CodeTimeout {
+						t.Errorf("check %d: %v", i, err)
+					}
+				}
+				b.Befall(casmem.Faults{})
+				loads, _ := server.Calls()
+				if d := take(t, s, claim("k", "10/h", 1)); d.Remaining != 6 {
+					t.Errorf("%d remain of 10 after 4 charges", d.Remaining)
+				}
+				if after, _ := server.Calls(); after != loads+1 || s.Stats().Unknown != 1 {
+					t.Errorf("%d loads, %d unknown", after-loads, s.Stats().Unknown)
+				}
+			})
+		})
+	}
+}
+
 // What another node does to an item is seen, although this node remembers the item.
 func TestNodesSeeTheWritesOfOthers(t *testing.T) {
 	server := casmem.NewServer(nil)
