@@ -83,7 +83,7 @@ SET enable_hashjoin = off SET enable_mergejoin = off`
 // The types of the parameters of the functions.
 const (
 	loadSignature = "(bytea[])"
-	swapSignature = "(bytea[], int8[], bytea[], int8[], int8[], timestamptz)"
+	swapSignature = "(bytea[], int8[], bytea[], int8[], int8[], timestamptz)" //nolint:dupword // two parameters have one type
 )
 
 // loadFunction has a row for each key, so that there is a row with the time.
