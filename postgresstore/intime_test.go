@@ -84,13 +84,11 @@ func TestWindowsAreExactAtTheirEdges(t *testing.T) {
 		callers.Go(func() {
 			for range windows {
 				edge := time.Now().Truncate(window).Add(window)
-				time.Sleep(time.Until(edge) - 2*time.Millisecond)
+				await(edge.Add(-2 * time.Millisecond))
 				aim := edge.Add(time.Duration(rand.Int64N(200)-100) * time.Microsecond)
 				// The first check lets the node remember the row.
 				checks := []timed{timedTake(t, nodes[i%2], stint.Claim{Key: key, Limit: perWindow, Cost: 1})}
-				for time.Until(aim) > 0 { // a sleep is not exact enough
-					runtime.Gosched()
-				}
+				await(aim)
 				for range 4 {
 					checks = append(checks, timedTake(t, nodes[i%2], stint.Claim{Key: key, Limit: perWindow, Cost: 1}))
 				}
@@ -120,6 +118,13 @@ func TestWindowsAreExactAtTheirEdges(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// await returns at a time, to within microseconds.
+func await(at time.Time) {
+	for time.Until(at) > 0 {
+		runtime.Gosched()
 	}
 }
 
