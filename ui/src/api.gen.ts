@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 87e06255cc70533ee3e186bac509f19b6162e9e1c622a46450bf988d33dbfbce
+// SHA-256 of openapi.yaml: 9e41ca4bd45365d707171ffd6dc355954a03a674a8aaf4b95609edfe01b67936
 export interface paths {
     "/rules": {
         parameters: {
@@ -753,7 +753,7 @@ export interface components {
             tier?: string;
             /** @description The key, pattern or network. */
             override?: string;
-            /** @description Such as 500/m. */
+            /** @description Such as 500/m, or 500/m (store critical) if the rule names another store than the default one. */
             was: string;
             is: string;
             /** @description The same in words, such as 500 a minute for each API key. */
@@ -871,10 +871,11 @@ export interface components {
         NodeStatus: {
             /** Format: date-time */
             started: string;
-            /** @description The store answers. */
+            /** @description The store answers, or all of them if the node has several. */
             store_up: boolean;
             /** @description The last error of a failing store; absent if there was none. */
             last_error?: {
+                /** @description Such as timeout, or critical: timeout if the node has several stores. */
                 kind: string;
                 /** Format: date-time */
                 time: string;
@@ -894,14 +895,14 @@ export interface components {
             };
             /** @description How far the clock of each server of the store is ahead of that of the node. */
             clocks?: {
-                /** @description Empty if the store has only one server. */
+                /** @description The server of the store, empty if the store has only one. On a node with several stores the name of the store comes first, such as critical 10.0.0.5:6379. */
                 shard: string;
                 skew_ms: number;
                 /** Format: date-time */
                 measured: string;
             }[];
             breakers?: {
-                /** @description Empty if the store has only one server. */
+                /** @description The server of the store, empty if the store has only one. On a node with several stores the name of the store comes first, such as critical 10.0.0.5:6379. */
                 shard: string;
                 open: boolean;
                 /** @description How often it has opened. */
@@ -909,7 +910,7 @@ export interface components {
                 /** @description Calls that it refused. */
                 refused: number;
             }[];
-            /** @description The number of servers of the store that are left out. */
+            /** @description The number of servers of the stores that are left out. */
             more_shards?: number;
         };
         Whoami: {
@@ -1202,7 +1203,7 @@ export interface components {
             /** @description The share of the requests of the last 10 seconds that were decided without the store. */
             share: number;
             shards: {
-                /** @description The server of the store; empty if the store has only one. */
+                /** @description The server of the store, empty if the store has only one. On a node with several stores the name of the store comes first. */
                 shard: string;
                 /** Format: date-time */
                 since: string;
