@@ -206,11 +206,16 @@ func TestOneReplayRunsAtATime(t *testing.T) {
 	defer s.Close()
 	another := func() int {
 		body, kind := form(t, "log", traffic(1))
-		return f.post(t.Context(), s.URL, body, kind).StatusCode
+		answer := f.post(t.Context(), s.URL, body, kind)
+		answer.Body.Close()
+		return answer.StatusCode
 	}
 	_, leave := f.halfway(s.URL)
-	for another() != http.StatusServiceUnavailable { // until the first one has begun
+	for len(f.replaying) == 0 { // until the first one has begun
 		<-time.After(time.Millisecond)
+	}
+	if got := another(); got != http.StatusServiceUnavailable {
+		t.Errorf("status %d during another replay", got)
 	}
 	leave()
 	for another() != http.StatusOK { // until the server has noticed it
