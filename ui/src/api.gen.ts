@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 9e41ca4bd45365d707171ffd6dc355954a03a674a8aaf4b95609edfe01b67936
+// SHA-256 of openapi.yaml: b54c925084b75952fcecc364c70dc3724058498ce2c2fa0e1f6e44f2bfcec5ee
 export interface paths {
     "/rules": {
         parameters: {
@@ -1041,11 +1041,11 @@ export interface components {
             /** @description false: the report covers the events decided so far. */
             complete: boolean;
             /**
-             * @description The bound that the replay met; upload: the upload arrived too slowly; input: the input cannot be read on.
+             * @description The bound that the replay met; upload: the upload arrived too slowly; input: the input cannot be read on; failure: a defect has ended the replay, and the report is empty.
              * @enum {string}
              */
-            stopped?: "events" | "keys" | "bytes" | "time" | "upload" | "input";
-            /** @description What is wrong with the input. */
+            stopped?: "events" | "keys" | "bytes" | "time" | "upload" | "input" | "failure";
+            /** @description What is wrong with the input, or with the replay. */
             problem?: string;
             /** @description The number of files of the decision log. Absent for an upload. */
             files?: number;
@@ -1059,6 +1059,8 @@ export interface components {
         };
         /** @description The report of stint replay --json. Shares are 0 to 1; lists over time have a count for each step. */
         Replay: {
+            /** @description The replay ended early. The report covers the events decided until then. */
+            cut_short?: boolean;
             events: number;
             keys: number;
             allowed: number;

@@ -169,7 +169,7 @@ function sendingText(sent: Run['sent']): string {
 
 const bounds = {
   events: 'a million events', keys: 'too many keys', bytes: '256 MiB of input', time: 'a minute',
-  upload: 'an upload of less than 64 KiB a second', input: 'an unreadable place of the input',
+  upload: 'an upload of less than 64 KiB a second', input: 'an unreadable place of the input', failure: 'a defect of the server',
 }
 
 function Outcome({ of, draft, chart }: { of: Result; draft: RuleFile[] | undefined; chart: string }) {

@@ -77,9 +77,9 @@ type replayProgress struct {
 type replayReport struct {
 	Complete bool `json:"complete"`
 	// Stopped is why the report covers only the first part of the traffic: events, keys, bytes,
-	// time, upload or input.
+	// time, upload or input; or failure, with an empty report.
 	Stopped string `json:"stopped,omitempty"`
-	// Problem says what is wrong with the input.
+	// Problem says what is wrong with the input, or with the replay.
 	Problem string `json:"problem,omitempty"`
 	// Files is the number of files of the decision log; 0 for an upload. OlderLeftOut says that
 	// older lines of it are left out, because it is longer than an input may be.
@@ -268,7 +268,10 @@ func (a *API) runReplay(r *request, q *replayRequest, upload *pacedReader, out *
 		return
 	}
 	body := replayReport{Complete: err == nil, Report: report, Files: q.files, OlderLeftOut: q.leftOut, Penalties: penalized(&q.options)}
-	if err != nil {
+	if defect, panicked := errors.AsType[*replay.PanicError](err); panicked {
+		a.Logger.Error("replay: a defect has ended the replay", "panic", fmt.Sprint(defect.Value), "stack", string(defect.Stack))
+		body.Stopped, body.Problem = "failure", "a defect of the server has ended the replay (the log of the node has the cause)"
+	} else if err != nil {
 		if body.Stopped = stoppedBy(ctx, err); body.Stopped == "input" {
 			body.Problem = problemOf(err, report.Unreadable)
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -330,5 +331,24 @@ func TestWrongReplaysSayWhatIsWrong(t *testing.T) {
 	}
 	if got := f.want(400, "POST", "/v1/replay", "{}"); !strings.Contains(got.body, "body: is not a form") {
 		t.Error(got.body)
+	}
+}
+
+// A defect that shows in a replay ends the replay, not the server.
+func TestADefectEndsTheReplayAlone(t *testing.T) {
+	f := newFixture(t, shop)
+	var log bytes.Buffer
+	f.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	f.HashKey = func(string) string { panic("no hash") }
+	got := f.replayed("log", traffic(300))
+	if got.Complete || got.Stopped != "failure" || !strings.Contains(got.Problem, "a defect of the server") || got.Report.Events != 0 {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(log.String(), `panic="no hash"`) || !strings.Contains(log.String(), "replay_test.go") {
+		t.Errorf("the log has\n%s", &log)
+	}
+	f.HashKey = nil
+	if got := f.replayed("log", traffic(30)); !got.Complete || got.Report.Events != 30 {
+		t.Errorf("the next replay: %+v", got)
 	}
 }

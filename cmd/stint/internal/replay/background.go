@@ -3,9 +3,11 @@ package replay
 // background does a part of the work on events in a goroutine of its own, in the order of the
 // events. The replay decides the next events meanwhile. Values travel in batches.
 //
-// The goroutine starts with the first full batch, and ends in finish.
+// The goroutine starts with the first full batch, and ends in finish. If the work panics, the replay
+// fails, and all further values are dropped.
 type background[T any] struct {
 	work  func([]T)
+	fails *panics
 	batch []T
 	full  chan []T // nil: the goroutine does not run
 	spare chan []T
@@ -15,8 +17,8 @@ type background[T any] struct {
 const queuedBatches = 4
 
 // newBackground returns a background that passes batches of the given size to work.
-func newBackground[T any](size int, work func(batch []T)) *background[T] {
-	return &background[T]{work: work, batch: make([]T, 0, size)}
+func newBackground[T any](size int, fails *panics, work func(batch []T)) *background[T] {
+	return &background[T]{work: work, fails: fails, batch: make([]T, 0, size)}
 }
 
 // next returns the place of the next value, which the caller sets before its next call. The
@@ -47,18 +49,26 @@ func (b *background[T]) hand() {
 func (b *background[T]) run() {
 	defer close(b.done)
 	for batch := range b.full {
-		b.work(batch)
+		b.try(batch)
 		b.spare <- batch[:0] // never full: at most queuedBatches+1 batches are not in the queue
 	}
 }
 
-// finish returns when all values have been worked on.
+// try works on a batch, unless the replay has failed.
+func (b *background[T]) try(batch []T) {
+	defer b.fails.catch()
+	if !b.fails.any() {
+		b.work(batch)
+	}
+}
+
+// finish returns when all values have been worked on. It may be called again.
 func (b *background[T]) finish() {
 	if b.full != nil {
 		close(b.full)
 		<-b.done
 		b.full = nil
 	}
-	b.work(b.batch)
+	b.try(b.batch)
 	b.batch = b.batch[:0]
 }

@@ -9,7 +9,7 @@ import (
 func TestBackgroundKeepsTheOrder(t *testing.T) {
 	for _, values := range []int{0, 1, 4, 5, 1000} {
 		var worked []int
-		b := newBackground(4, func(batch []int) { worked = append(worked, batch...) })
+		b := newBackground(4, &panics{}, func(batch []int) { worked = append(worked, batch...) })
 		var want []int
 		for round := range 2 { // a background may be used after finish
 			for i := range values {
@@ -26,7 +26,7 @@ func TestBackgroundKeepsTheOrder(t *testing.T) {
 
 // A place that is used again still holds the memory of an earlier value.
 func TestBackgroundUsesMemoryAgain(t *testing.T) {
-	b := newBackground(4, func([][]byte) {})
+	b := newBackground(4, &panics{}, func([][]byte) {})
 	for range 1000 {
 		place := b.next()
 		*place = append((*place)[:0], "some text"...)

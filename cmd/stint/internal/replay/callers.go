@@ -75,9 +75,9 @@ type callerTally struct {
 	denied   *ranking[caller]
 }
 
-func newCallerTally(h hasher) *callerTally {
+func newCallerTally(h hasher, fails *panics) *callerTally {
 	requests := &keyCounts{}
-	hashes := newBackground(hashBatch, requests.addAll)
+	hashes := newBackground(hashBatch, fails, requests.addAll)
 	return &callerTally{hasher: h, requests: requests, hashes: hashes, denied: newRanking[caller]()}
 }
 

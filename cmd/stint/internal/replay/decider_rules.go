@@ -41,8 +41,8 @@ type timedFields struct {
 // At returns the time of the event.
 func (f *timedFields) At() int64 { return f.t }
 
-func newRulesDecider(store stint.Store, o *Options, h hasher) *rulesDecider {
-	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h), show: o.show, attribution: newAttribution(o.Rules, o.Alone, memoryOf(store))}
+func newRulesDecider(store stint.Store, o *Options, h hasher, fails *panics) *rulesDecider {
+	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h, fails), show: o.show, attribution: newAttribution(o.Rules, o.Alone, memoryOf(store))}
 	d.store = rulesStore{Store: store, record: d.attribution.alone != nil}
 	return d
 }

@@ -13,9 +13,9 @@ type keyCounter struct {
 // hashBatch is the number of hashes in a batch.
 const hashBatch = 4096
 
-func newKeyCounter() *keyCounter {
+func newKeyCounter(fails *panics) *keyCounter {
 	set := newKeySet()
-	return &keyCounter{set, newBackground(hashBatch, set.addHashes)}
+	return &keyCounter{set, newBackground(hashBatch, fails, set.addHashes)}
 }
 
 // add adds a key.

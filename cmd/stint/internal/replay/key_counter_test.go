@@ -6,7 +6,7 @@ import (
 )
 
 func TestKeyCounterCountsAsASet(t *testing.T) {
-	c := newKeyCounter()
+	c := newKeyCounter(&panics{})
 	for round, keys := range []int{0, 1, hashBatch - 1, hashBatch, 20 * hashBatch, 50_000} {
 		for range 2 {
 			for i := range keys {

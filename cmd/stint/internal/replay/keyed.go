@@ -18,6 +18,9 @@ type KeyedEvent struct {
 
 // Reading says what was read of the inputs.
 type Reading struct {
+	// CutShort says that the reading ended early: the report covers the events until then.
+	CutShort bool `json:"cut_short,omitempty"`
+
 	Events int64 `json:"events"`
 	Keys   int64 `json:"keys"` // number of distinct keys
 
@@ -54,10 +57,17 @@ func readComplete(ctx context.Context, o *Options, each func(*reader, *keySet, *
 		return Reading{}, err
 	}
 	o.By = rule.AttributeName(o.By)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	var reading Reading
+	err := guarded(ctx, func(ctx context.Context, fails *panics) (err error) {
+		reading, err = readGuarded(ctx, o, fails, each, inputs)
+		return err
+	})
+	return reading, err
+}
+
+func readGuarded(ctx context.Context, o *Options, fails *panics, each func(*reader, *keySet, *pending) (bool, error), inputs []Input) (Reading, error) {
 	log := newLogTally()
-	r := startReader(ctx, o, log, inputs)
+	r := startReader(ctx, o, log, fails, inputs)
 	keys, reading := newKeySet(), Reading{}
 	complete := completeMinutes{log: log}
 	complete.each = func(_ context.Context, p *pending) error {
@@ -75,6 +85,7 @@ func readComplete(ctx context.Context, o *Options, each func(*reader, *keySet, *
 	if err == nil {
 		err = complete.finish(ctx)
 	}
+	reading.CutShort = err != nil
 	reading.Keys = int64(keys.count)
 	reading.Outside, reading.Missing = r.how.span.outside.Load(), r.how.by.missing.Load()
 	reading.Unreadable, reading.UnreadableLines = r.merger.bad.count, append([]BadLine{}, r.merger.bad.first...)

@@ -14,8 +14,8 @@ type keyTally struct {
 	denied *ranking[string] // with the form of a key in a report
 }
 
-func newKeyTally(h hasher) *keyTally {
-	return &keyTally{hasher: h, seen: newKeyCounter(), denied: newRanking[string]()}
+func newKeyTally(h hasher, fails *panics) *keyTally {
+	return &keyTally{hasher: h, seen: newKeyCounter(fails), denied: newRanking[string]()}
 }
 
 // see counts a key if it is new.

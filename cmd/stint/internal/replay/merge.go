@@ -15,13 +15,17 @@ type merger struct {
 // startMerger starts a goroutine for each input. The goroutines end when ctx
 // does, but a goroutine that is blocked in a read ends only when the read
 // returns.
-func startMerger(ctx context.Context, how reading, inputs []Input) *merger {
+func startMerger(ctx context.Context, how reading, fails *panics, inputs []Input) *merger {
 	m := &merger{}
 	for i, input := range inputs {
 		s := newSource(how, input, i)
 		s.done = ctx.Done()
 		m.sources = append(m.sources, s)
-		go s.run(ctx)
+		go func() {
+			defer close(s.batches)
+			defer fails.catch()
+			s.run(ctx)
+		}()
 	}
 	return m
 }

@@ -45,7 +45,7 @@ var errNotSettled = errors.New("an event could not be settled")
 
 // decideAll reads and decides all events.
 func (l *pipeline) decideAll(ctx context.Context) error {
-	l.events = newBackground(planBatch, func(batch []plannedEvent) {
+	l.events = newBackground(planBatch, l.fails, func(batch []plannedEvent) {
 		for i := range batch {
 			if l.failure == nil {
 				l.failure = l.settle(ctx, &batch[i])
@@ -53,6 +53,7 @@ func (l *pipeline) decideAll(ctx context.Context) error {
 		}
 		l.hasFailed.Store(l.failure != nil)
 	})
+	defer l.events.finish() // if the reading panics
 	err := l.each(ctx, l.plan)
 	l.events.finish()
 	l.numberBadLines()

@@ -20,10 +20,10 @@ type reader struct {
 }
 
 // startReader starts to read the inputs. Its goroutines end when ctx does.
-func startReader(ctx context.Context, o *Options, log *logTally, inputs []Input) *reader {
+func startReader(ctx context.Context, o *Options, log *logTally, fails *panics, inputs []Input) *reader {
 	r := &reader{inputs: inputs, delay: o.Reorder.Microseconds(), window: newWindow(o.Reorder.Microseconds()), watch: o.Progress}
 	r.how = reading{o.Format, newSpan(o.Since, o.Until), &byTally{by: o.By}, log}
-	r.merger = startMerger(ctx, r.how, inputs)
+	r.merger = startMerger(ctx, r.how, fails, inputs)
 	return r
 }
 

@@ -97,6 +97,8 @@ type Progress struct {
 // Run replays the inputs, merged by time, and returns a report. It ends early
 // when ctx is done, or when a decision cannot be made or written.
 //
+// A panic is returned as a [*PanicError], with an empty report.
+//
 // If an input fails, the events read before the failure and those of the other
 // inputs are still decided, and the error comes with a complete report. The
 // same holds when no line of any input could be read.
@@ -106,14 +108,26 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 	}
 	options.By, options.Top = rule.AttributeName(options.By), cmp.Or(options.Top, DefaultTop)
 	options.Alone = options.Alone && options.Retries == NoRetries
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	r, err := newReplay(ctx, &options, inputs)
-	if err != nil {
-		return Report{}, err
-	}
-	defer r.closeBounded()
-	err = r.decideAll(ctx)
+	report := emptyReport()
+	err := guarded(ctx, func(ctx context.Context, fails *panics) error {
+		r, err := newReplay(ctx, &options, fails, inputs)
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		whole, err := r.run(ctx)
+		if !fails.any() { // otherwise the counts may be wrong
+			report = whole
+		}
+		return err
+	})
+	return report, err
+}
+
+// run decides the events and reports.
+func (r *replay) run(ctx context.Context) (Report, error) {
+	err := r.decideAll(ctx)
+	r.counts.CutShort = err != nil
 	r.callers.finish()
 	if err == nil {
 		err = r.flush()
@@ -122,6 +136,15 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 		err = errors.Join(err, r.flush()) // write the decisions made so far
 	}
 	return r.report(), errors.Join(err, r.inputErrors(r.counts.Events))
+}
+
+// close ends the goroutines that count, and returns the memory of bounded stores.
+func (r *replay) close() {
+	r.callers.finish()
+	if r.rules != nil {
+		r.rules.tally.seen.total()
+	}
+	r.closeBounded()
 }
 
 func (o *Options) check() error {
@@ -174,6 +197,7 @@ type replay struct {
 	*reader
 
 	options   *Options
+	fails     *panics
 	decider   decider
 	rules     *rulesDecider // the decider, if it is of rules
 	callers   *callerTally
@@ -190,10 +214,10 @@ type replay struct {
 	bounded []*boundStore // the memory stores, if their keys are bounded
 }
 
-func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
-	r := &replay{options: o, log: newLogTally(), decisions: decisionWriter{out: o.Decisions}}
+func newReplay(ctx context.Context, o *Options, fails *panics, inputs []Input) (*replay, error) {
+	r := &replay{options: o, fails: fails, log: newLogTally(), decisions: decisionWriter{out: o.Decisions}}
 	h := hasher{maphash.MakeSeed()}
-	r.callers = newCallerTally(h)
+	r.callers = newCallerTally(h, fails)
 	clock := func() time.Time { return time.UnixMicro(r.now) }
 	newStore := o.Store
 	if newStore == nil {
@@ -204,7 +228,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		return nil, errors.New("replay: Store returned nil (return an empty store)")
 	}
 	if o.Rules != nil {
-		r.rules = newRulesDecider(store, o, h)
+		r.rules = newRulesDecider(store, o, h, fails)
 		r.decider = r.rules
 		if o.Against != nil {
 			r.comparison = newComparison(o, h, r.newMemory(clock))
@@ -218,7 +242,7 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		lines += r.comparison.lines()
 	}
 	r.series = newSeries(lines)
-	r.reader = startReader(ctx, o, r.log, inputs)
+	r.reader = startReader(ctx, o, r.log, fails, inputs)
 	if o.Rules == nil {
 		r.limits = &limitReader{first: o.Limit, known: map[string]stint.Limit{}}
 	}

@@ -2,6 +2,10 @@ package replay
 
 // Report is the result of a replay. Its JSON names do not change.
 type Report struct {
+	// CutShort says that the replay ended early, such as at a signal: the report covers the events
+	// decided until then.
+	CutShort bool `json:"cut_short,omitempty"`
+
 	Events      int64   `json:"events"` // number of decided events
 	Keys        int64   `json:"keys"`   // number of distinct keys that were counted
 	Allowed     int64   `json:"allowed"`
@@ -38,6 +42,11 @@ type Report struct {
 	Compare     *Comparison   `json:"compare,omitempty"`      // nil without [Options.Against]
 	DecisionLog *LogSummary   `json:"decision_log,omitempty"` // nil if no input is one
 	Retries     *RetrySummary `json:"retries,omitempty"`      // nil without retries
+}
+
+// emptyReport returns the report of a replay that decided nothing.
+func emptyReport() Report {
+	return Report{UnreadableLines: []BadLine{}, PerRule: []RuleCount{}, TopKeysDenied: []KeyCount{}, TopCallers: []Caller{}, OverTime: Series{Events: []int64{}, Denied: []int64{}}}
 }
 
 // Series has counts in steps of equal length. Times are in microseconds since the Unix epoch.

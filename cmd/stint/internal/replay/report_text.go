@@ -44,6 +44,7 @@ func (s *Report) Summary() (tables [][][]string) {
 
 // writeSummary writes rows whose cells are separated by tabs, and an empty line between tables.
 func (s *Report) writeSummary(w io.Writer) {
+	writeCutShort(w, s.CutShort)
 	fmt.Fprintf(w, "events\t%d\n", s.Events)
 	if s.Events > 0 {
 		fmt.Fprintf(w, "time\t%s to %s\n", TimeText(s.FirstUS), TimeText(s.LastUS))
@@ -60,6 +61,13 @@ func (s *Report) writeSummary(w io.Writer) {
 	}
 	s.DecisionLog.write(w)
 	s.Retries.write(w)
+}
+
+// writeCutShort marks a report that covers only a part of the inputs.
+func writeCutShort(w io.Writer, cutShort bool) {
+	if cutShort {
+		fmt.Fprint(w, "cut short\tthe replay ended early, and counts the events until then\n")
+	}
 }
 
 // textWriter writes a text whose tables have columns of their own widths.

@@ -168,7 +168,7 @@ func TestTopKeysDenied(t *testing.T) {
 
 func TestKeyTallyCountsEachOnce(t *testing.T) {
 	for _, keys := range []int{1, 20_000, 300_000} {
-		k := newKeyTally(hasher{maphash.MakeSeed()})
+		k := newKeyTally(hasher{maphash.MakeSeed()}, &panics{})
 		for i := range 3 * keys {
 			k.see(strconv.Itoa(i % keys))
 		}

@@ -92,9 +92,8 @@ func newSource(how reading, input Input, number int) *source {
 	return &source{reading: how, input: input, number: number, keys: newKeyCache(), batches: make(chan *batch), spare: make(chan *batch, 2)}
 }
 
-// run reads until the input ends or ctx is done. It closes batches.
+// run reads until the input ends or ctx is done.
 func (s *source) run(ctx context.Context) {
-	defer close(s.batches)
 	in, err := s.open()
 	if err != nil {
 		s.send(ctx, &batch{err: err})

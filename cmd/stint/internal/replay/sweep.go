@@ -142,6 +142,7 @@ func (s *SweepReport) WriteText(out io.Writer, name string) error {
 
 // WriteText writes what was read as lines of a table.
 func (r *Reading) WriteText(w io.Writer) error {
+	writeCutShort(w, r.CutShort)
 	_, err := fmt.Fprintf(w, "events\t%d\n", r.Events)
 	if r.Events > 0 {
 		fmt.Fprintf(w, "time\t%s to %s\n", TimeText(r.FirstUS), TimeText(r.LastUS))
