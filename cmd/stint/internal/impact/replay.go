@@ -91,12 +91,13 @@ func (s *Sample) decide(ctx context.Context, set *rule.Set, events []event, each
 	defer store.Close()
 	var o rule.Outcome
 	claims := 0
+	unbound := context.WithoutCancel(ctx) // the deadline of the replay is not that of the requests
 	for i := range events {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		now = events[i].t
-		err := set.DecideInto(ctx, store, &events[i], events[i].cost, &o)
+		err := set.DecideInto(unbound, store, &events[i], events[i].cost, &o)
 		each(&events[i], &o, err)
 		if claims += len(o.Hits); claims > mostClaims {
 			break
