@@ -86,10 +86,12 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	options.Decisions = decisions.Writer
-	store, ctx, err := f.openStore(cmd.Context(), &options, cmd.ErrOrStderr())
+	store, err := f.openStore(&options, cmd.ErrOrStderr())
 	if err != nil {
 		return errors.Join(err, decisions.close())
 	}
+	ctx, restore := untilSignal(cmd.Context())
+	defer restore()
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	options.Progress = progress.show
 	report, err := replay.Run(ctx, options, inputs.named...)
@@ -97,8 +99,11 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if wrong := unknownBy(err); wrong != nil {
 		return errors.Join(wrong, store.cleanUp(ctx), decisions.close())
 	}
-	if ctx.Err() != nil {
-		err = errors.New("replay: interrupted: the report covers the events decided so far")
+	if defect, panicked := errors.AsType[*replay.PanicError](err); panicked {
+		_, _ = cmd.ErrOrStderr().Write(defect.Stack)
+	}
+	if report.CutShort && ctx.Err() != nil {
+		err = errInterrupted
 	}
 	if err == nil && report.DecisionLog == nil {
 		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)

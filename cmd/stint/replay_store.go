@@ -36,18 +36,17 @@ const replayRetention = time.Hour
 
 // openStore opens the store that the flags name, and sets it in the options. The
 // replay uses keys below a random prefix, so it neither reads nor writes live
-// keys. The returned context ends at the first signal, because the replay must
-// then delete its keys.
-func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.Writer) (s replayStore, _ context.Context, err error) {
+// keys.
+func (f *replayFlags) openStore(o *replay.Options, logs io.Writer) (s replayStore, err error) {
 	if f.store == memoryStore {
-		return s, ctx, nil
+		return s, nil
 	}
 	if err := checkOneStore(f.store); err != nil {
-		return s, ctx, err
+		return s, err
 	}
 	password, err := openSecret("store-password-file", "password", f.storePasswordFile)
 	if err != nil {
-		return s, ctx, err
+		return s, err
 	}
 	open := f.newRedis
 	switch {
@@ -63,15 +62,13 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	store, err := open(&s, password, func() time.Time { return now() }, log)
 	if err != nil {
-		return s, ctx, err
+		return s, err
 	}
 	o.Store = func(clock func() time.Time) stint.Store {
 		now = clock
 		return store
 	}
-	ctx, restore := signal.NotifyContext(ctx, endingSignals()...)
-	context.AfterFunc(ctx, restore) // a second signal ends the process at once
-	return s, ctx, nil
+	return s, nil
 }
 
 // newRedis makes a store in Redis that records its keys.
@@ -124,6 +121,16 @@ func (f *replayFlags) newMemcached(s *replayStore, _ *secret.Text, clock func() 
 	s.forget, s.close = recorder.forgetAll, store.Close
 	return recorder, nil
 }
+
+// untilSignal returns a context that ends at the first signal: a replay then deletes its keys and
+// reports what it has decided. A second signal ends the process at once.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, restore := signal.NotifyContext(ctx, endingSignals()...)
+	context.AfterFunc(ctx, restore)
+	return ctx, restore
+}
+
+var errInterrupted = errors.New("replay: interrupted: the report covers the events decided so far")
 
 // endingSignals returns the signals that end a replay. A closed terminal sends SIGHUP;
 // nohup has it ignored, and the replay then goes on.

@@ -44,10 +44,15 @@ func (f *replayFlags) sweep(cmd *cobra.Command, args []string, o replay.Options)
 	fmt.Fprintf(cmd.ErrOrStderr(), "sweep: %d limits need up to %d bytes of memory for each key%s: %.1f GB for a million keys\n", len(s.limits), each, of, float64(each)/1e3)
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	o.Progress = progress.show
-	report, err := s.decide(cmd.Context(), o, inputs.named)
+	ctx, restore := untilSignal(cmd.Context())
+	defer restore()
+	report, err := s.decide(ctx, o, inputs.named)
 	progress.clear()
 	if wrong := unknownBy(err); wrong != nil {
 		return wrong
+	}
+	if report.CutShort && ctx.Err() != nil {
+		err = errInterrupted
 	}
 	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
 	if err == nil && report.DecisionLog == nil {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A signal ends a replay in memory, which then reports what it has decided, marked as cut short.
+func TestInterruptedReplayReports(t *testing.T) {
+	rules := writeFile(t, t.TempDir()+"/rules.yaml", "rules: [{id: one, by: [key], limit: 3, window: 1h}]")
+	for name, args := range map[string][]string{
+		"limit":   {"--limit", "3/h", "--by", "key"},
+		"rules":   {"--rules", rules},
+		"retries": {"--rules", rules, "--retries", "hammer"},
+		"sweep":   {"--limit", "3/h", "--by", "key", "--sweep", "limit=3..4"},
+	} {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(name+"/"+s.String(), func(t *testing.T) { wantReported(t, s, args) })
+		}
+	}
+}
+
+// wantReported checks the report of a replay whose input is endless: it waits for more.
+func wantReported(t *testing.T, s syscall.Signal, args []string) {
+	t.Helper()
+	input, output, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { input.Close(); output.Close() })
+	var report, log bytes.Buffer
+	c := exec.Command(binary, append(append([]string{"replay", "--json", "--reorder", "0"}, args...), "-")...)
+	c.Env, c.Stdin, c.Stdout, c.Stderr = cleanEnvironment(), input, &report, &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	if _, err := output.WriteString(strings.Repeat(traffic(9, 500), 4)); err != nil { // more than the pipe holds: the replay runs
+		t.Fatal(err)
+	}
+	if err := c.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+	defer killed.Stop()
+	_ = c.Wait() // its status follows
+	if status := c.ProcessState.ExitCode(); status != exitFailed || !strings.Contains(log.String(), "replay: interrupted") {
+		t.Errorf("status %d: %s", status, &log)
+	}
+	var got struct {
+		CutShort bool  `json:"cut_short"`
+		Events   int64 `json:"events"`
+	}
+	if err := json.Unmarshal(report.Bytes(), &got); err != nil || !got.CutShort || got.Events == 0 {
+		t.Errorf("%v: %s", err, &report)
+	}
+}
