@@ -156,6 +156,12 @@ func (t *logTally) pass(l *logLine, of *source, at int64) {
 // gap is a span of minutes that lack lines, from the first to the last.
 type gap struct{ first, last int64 }
 
+// within returns the part of a gap that lies in a span of traffic. first is above last if there is
+// none. The clock of the server may have gone back within the gap.
+func (g gap) within(s *span) gap {
+	return gap{max(min(g.first, g.last), s.since/minute), min(max(g.first, g.last), (s.until-1)/minute)}
+}
+
 // findGapLocked adds the gap before a line, as far as it lies in the part of the traffic that is
 // decided.
 func (t *logTally) findGapLocked(l *logLine, of *source, at int64) {
@@ -171,9 +177,17 @@ func (t *logTally) findGapLocked(l *logLine, of *source, at int64) {
 	if !ok {
 		last = now
 	}
-	g := gap{max(min(last, now), of.span.since/minute), min(max(last, now), (of.span.until-1)/minute)}
-	if g.first <= g.last {
+	if g := (gap{last, now}).within(&of.span); g.first <= g.last {
 		t.dropped += l.dropped
+		t.addGapLocked(g)
+	}
+}
+
+// foresee adds a gap before its line is read. The line then adds it again, which changes nothing.
+func (t *logTally) foresee(g gap, decided *span) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g = g.within(decided); g.first <= g.last {
 		t.addGapLocked(g)
 	}
 }

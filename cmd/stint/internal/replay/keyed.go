@@ -67,7 +67,10 @@ func readComplete(ctx context.Context, o *Options, each func(*reader, *keySet, *
 
 func readGuarded(ctx context.Context, o *Options, fails *panics, each func(*reader, *keySet, *pending) (bool, error), inputs []Input) (Reading, error) {
 	log := newLogTally()
-	r := startReader(ctx, o, log, fails, inputs)
+	r, err := startReader(ctx, o, log, fails, inputs)
+	if err != nil {
+		return Reading{}, err
+	}
 	keys, reading := newKeySet(), Reading{}
 	complete := completeMinutes{log: log}
 	complete.each = func(_ context.Context, p *pending) error {
@@ -81,7 +84,7 @@ func readGuarded(ctx context.Context, o *Options, fails *panics, each func(*read
 		reading.FirstUS, reading.LastUS = min(reading.FirstUS, p.t), max(reading.LastUS, p.t)
 		return nil
 	}
-	err := r.each(ctx, complete.add)
+	err = r.each(ctx, complete.add)
 	if err == nil {
 		err = complete.finish(ctx)
 	}

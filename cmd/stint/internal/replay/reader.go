@@ -20,11 +20,16 @@ type reader struct {
 }
 
 // startReader starts to read the inputs. Its goroutines end when ctx does.
-func startReader(ctx context.Context, o *Options, log *logTally, fails *panics, inputs []Input) *reader {
+func startReader(ctx context.Context, o *Options, log *logTally, fails *panics, inputs []Input) (*reader, error) {
 	r := &reader{inputs: inputs, delay: o.Reorder.Microseconds(), window: newWindow(o.Reorder.Microseconds()), watch: o.Progress}
 	r.how = reading{o.Format, newSpan(o.Since, o.Until), &byTally{by: o.By}, log}
+	for i, in := range inputs {
+		if err := newSource(r.how, in, i).findGaps(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r.merger = startMerger(ctx, r.how, fails, inputs)
-	return r
+	return r, nil
 }
 
 // each reads every event into the window and decides the events that leave it.

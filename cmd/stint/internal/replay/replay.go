@@ -242,7 +242,10 @@ func newReplay(ctx context.Context, o *Options, fails *panics, inputs []Input) (
 		lines += r.comparison.lines()
 	}
 	r.series = newSeries(lines)
-	r.reader = startReader(ctx, o, r.log, fails, inputs)
+	var err error
+	if r.reader, err = startReader(ctx, o, r.log, fails, inputs); err != nil {
+		return nil, err
+	}
 	if o.Rules == nil {
 		r.limits = &limitReader{first: o.Limit, known: map[string]stint.Limit{}}
 	}
