@@ -129,9 +129,13 @@ var failureFields = fields[rawRule]{
 	},
 }
 
-// checkName rejects text that is not a valid name of a rule, tier or limit.
+// checkName rejects text that is not a valid name of a rule or a tier. The URLs of the admin API
+// have names in their path, and clients remove the segments . and .. from a path.
 func (f *findings) checkName(t located, what string) {
-	if !namePattern.MatchString(t.text) {
+	switch {
+	case !namePattern.MatchString(t.text):
 		f.mistake(t.at, fmt.Sprintf("%s %.80q is not a name", what, t.text), "use 1 to 64 letters, digits and _ . : -")
+	case t.text == "." || t.text == "..":
+		f.mistake(t.at, fmt.Sprintf("%s %q cannot be in a URL", what, t.text), "use a letter or a digit too")
 	}
 }
