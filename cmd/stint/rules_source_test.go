@@ -69,7 +69,7 @@ func TestASourceThatLostItsVersionsIsReported(t *testing.T) {
 	if got := a.run(exitFailed, []string{"503", "does not answer"}, "rules", "history"); strings.Contains(got.errors, "took a change") {
 		t.Error(got.errors)
 	}
-	a.run(exitFailed, []string{"503", "may have been published or not"}, "rules", "apply", "--yes", a.file("raised.yaml", adminRaised))
+	a.run(exitFailed, []string{"503", "nothing was changed: the source of the rules does not answer"}, "rules", "apply", "--yes", a.file("raised.yaml", adminRaised))
 	if got := a.run(exitDone, nil, "rules", "show"); got.out != adminRules {
 		t.Error(got.out)
 	}

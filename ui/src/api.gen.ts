@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: b54c925084b75952fcecc364c70dc3724058498ce2c2fa0e1f6e44f2bfcec5ee
+// SHA-256 of openapi.yaml: d84993269c3b949199c61342b075d6cbdf1711ef33296a9765d5c19ed545f7e5
 export interface paths {
     "/rules": {
         parameters: {
@@ -91,6 +91,24 @@ export interface paths {
         post?: never;
         /** Remove what a key has instead */
         delete: operations["deleteOverride"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rules/{id}/override/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** What one key, pattern or network has instead of the numbers of a rule, named by the query */
+        put: operations["putOverrideInQuery"];
+        post?: never;
+        /** Remove what a key has instead, named by the query */
+        delete: operations["deleteOverrideInQuery"];
         options?: never;
         head?: never;
         patch?: never;
@@ -200,6 +218,24 @@ export interface paths {
         post?: never;
         /** Take an entry off a list */
         delete: operations["deleteEntry"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lists/{list}/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Put an entry on a list, for good or until a time, named by the query */
+        put: operations["putEntryInQuery"];
+        post?: never;
+        /** Take an entry off a list, named by the query */
+        delete: operations["deleteEntryInQuery"];
         options?: never;
         head?: never;
         patch?: never;
@@ -628,6 +664,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Neither . nor .. alone. */
         Name: string;
         Version: {
             version: number;
@@ -1442,6 +1479,8 @@ export interface components {
                 diff?: components["schemas"]["Diff"];
                 version?: number;
                 impact?: components["schemas"]["Impact"];
+                /** @description The change may have been made or not: the source of the rules, or the store, failed meanwhile. */
+                unknown?: boolean;
             };
         };
     };
@@ -1752,6 +1791,10 @@ export interface components {
         tier: components["schemas"]["Name"];
         /** @description An API key, a pattern of keys, an address or a network, with / as it is or as %2F. */
         key: string;
+        /** @description As in the path, from which clients and proxies remove the keys . and .. */
+        keyInQuery: string;
+        /** @description As in the path, from which clients and proxies remove the entries . and .. */
+        matchInQuery: string;
         list: "allow" | "deny" | "whitelist" | "blacklist";
         /** @description An API key, a pattern of keys, an address or a network, with / as it is or as %2F. */
         match: string;
@@ -1767,7 +1810,7 @@ export interface components {
         from: number;
         /** @description The version that this node runs unless given. */
         to: number;
-        /** @description Try the set on this share of the callers, such as 5% or 0.05. */
+        /** @description Try the change on this share of the callers, such as 5% or 0.05. Needs the role admin. */
         Canary: string;
         /** @description Promote the canary after this time, such as 10m; by hand alone unless given. */
         Soak: string;
@@ -1967,7 +2010,7 @@ export interface operations {
     putRules: {
         parameters: {
             query?: {
-                /** @description Try the set on this share of the callers, such as 5% or 0.05. */
+                /** @description Try the change on this share of the callers, such as 5% or 0.05. Needs the role admin. */
                 canary?: components["parameters"]["Canary"];
                 /** @description Promote the canary after this time, such as 10m; by hand alone unless given. */
                 soak?: components["parameters"]["Soak"];
@@ -2050,6 +2093,12 @@ export interface operations {
     putRule: {
         parameters: {
             query?: {
+                /** @description Try the change on this share of the callers, such as 5% or 0.05. Needs the role admin. */
+                canary?: components["parameters"]["Canary"];
+                /** @description Promote the canary after this time, such as 10m; by hand alone unless given. */
+                soak?: components["parameters"]["Soak"];
+                /** @description Abort the canary when the share of its requests that are denied is greater than that of the others by more than this; 5% unless given. */
+                abort_above?: components["parameters"]["AbortAbove"];
                 /** @description Say what would change and publish nothing. */
                 dry_run?: components["parameters"]["DryRun"];
                 /** @description Publish though too much would be denied. Needs the role admin. */
@@ -2090,6 +2139,12 @@ export interface operations {
     deleteRule: {
         parameters: {
             query?: {
+                /** @description Try the change on this share of the callers, such as 5% or 0.05. Needs the role admin. */
+                canary?: components["parameters"]["Canary"];
+                /** @description Promote the canary after this time, such as 10m; by hand alone unless given. */
+                soak?: components["parameters"]["Soak"];
+                /** @description Abort the canary when the share of its requests that are denied is greater than that of the others by more than this; 5% unless given. */
+                abort_above?: components["parameters"]["AbortAbove"];
                 /** @description Say what would change and publish nothing. */
                 dry_run?: components["parameters"]["DryRun"];
                 /** @description Publish though too much would be denied. Needs the role admin. */
@@ -2148,6 +2203,12 @@ export interface operations {
             query?: {
                 /** @description The body is the whole tier. Fields that it lacks are removed. */
                 replace?: boolean;
+                /** @description Try the change on this share of the callers, such as 5% or 0.05. Needs the role admin. */
+                canary?: components["parameters"]["Canary"];
+                /** @description Promote the canary after this time, such as 10m; by hand alone unless given. */
+                soak?: components["parameters"]["Soak"];
+                /** @description Abort the canary when the share of its requests that are denied is greater than that of the others by more than this; 5% unless given. */
+                abort_above?: components["parameters"]["AbortAbove"];
                 /** @description Say what would change and publish nothing. */
                 dry_run?: components["parameters"]["DryRun"];
                 /** @description Publish though too much would be denied. Needs the role admin. */
@@ -2187,6 +2248,12 @@ export interface operations {
     deleteTier: {
         parameters: {
             query?: {
+                /** @description Try the change on this share of the callers, such as 5% or 0.05. Needs the role admin. */
+                canary?: components["parameters"]["Canary"];
+                /** @description Promote the canary after this time, such as 10m; by hand alone unless given. */
+                soak?: components["parameters"]["Soak"];
+                /** @description Abort the canary when the share of its requests that are denied is greater than that of the others by more than this; 5% unless given. */
+                abort_above?: components["parameters"]["AbortAbove"];
                 /** @description Say what would change and publish nothing. */
                 dry_run?: components["parameters"]["DryRun"];
                 /** @description Publish though too much would be denied. Needs the role admin. */
@@ -2288,6 +2355,90 @@ export interface operations {
                 id: components["parameters"]["id"];
                 /** @description An API key, a pattern of keys, an address or a network, with / as it is or as %2F. */
                 key: components["parameters"]["key"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Outcome"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
+            408: components["responses"]["E408"];
+            409: components["responses"]["E409"];
+            412: components["responses"]["E412"];
+            413: components["responses"]["E413"];
+            503: components["responses"]["E503"];
+        };
+    };
+    putOverrideInQuery: {
+        parameters: {
+            query: {
+                /** @description As in the path, from which clients and proxies remove the keys . and .. */
+                key: components["parameters"]["keyInQuery"];
+                /** @description How long the override counts, such as 90m or 30d; for good unless given. */
+                for?: components["parameters"]["for"];
+                /** @description Say what would change and publish nothing. */
+                dry_run?: components["parameters"]["DryRun"];
+                /** @description Publish though too much would be denied. Needs the role admin. */
+                force?: components["parameters"]["Force"];
+                /** @description What is done when too much would be denied. Whole sets refuse, single edits report, unless said. */
+                impact?: components["parameters"]["Impact"];
+                /** @description Why, for the record. */
+                comment?: components["parameters"]["Comment"];
+            };
+            header?: {
+                /** @description Why, for the record. */
+                "X-Stint-Comment"?: components["parameters"]["CommentHeader"];
+                /** @description The ETag of what was read; 412 when it has changed since. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /** @description The id of a rule. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["Override"];
+        responses: {
+            200: components["responses"]["Outcome"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
+            408: components["responses"]["E408"];
+            409: components["responses"]["E409"];
+            412: components["responses"]["E412"];
+            413: components["responses"]["E413"];
+            503: components["responses"]["E503"];
+        };
+    };
+    deleteOverrideInQuery: {
+        parameters: {
+            query: {
+                /** @description As in the path, from which clients and proxies remove the keys . and .. */
+                key: components["parameters"]["keyInQuery"];
+                /** @description Remove only what ends by itself. */
+                temporary?: components["parameters"]["temporary"];
+                /** @description Say what would change and publish nothing. */
+                dry_run?: components["parameters"]["DryRun"];
+                /** @description Publish though too much would be denied. Needs the role admin. */
+                force?: components["parameters"]["Force"];
+                /** @description What is done when too much would be denied. Whole sets refuse, single edits report, unless said. */
+                impact?: components["parameters"]["Impact"];
+                /** @description Why, for the record. */
+                comment?: components["parameters"]["Comment"];
+            };
+            header?: {
+                /** @description Why, for the record. */
+                "X-Stint-Comment"?: components["parameters"]["CommentHeader"];
+                /** @description The ETag of what was read; 412 when it has changed since. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /** @description The id of a rule. */
+                id: components["parameters"]["id"];
             };
             cookie?: never;
         };
@@ -2481,6 +2632,88 @@ export interface operations {
                 list: components["parameters"]["list"];
                 /** @description An API key, a pattern of keys, an address or a network, with / as it is or as %2F. */
                 match: components["parameters"]["match"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Outcome"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
+            408: components["responses"]["E408"];
+            409: components["responses"]["E409"];
+            412: components["responses"]["E412"];
+            413: components["responses"]["E413"];
+            503: components["responses"]["E503"];
+        };
+    };
+    putEntryInQuery: {
+        parameters: {
+            query: {
+                /** @description As in the path, from which clients and proxies remove the entries . and .. */
+                match: components["parameters"]["matchInQuery"];
+                /** @description Whose list; that of the whole set unless given. */
+                rule?: components["parameters"]["rule"];
+                /** @description Say what would change and publish nothing. */
+                dry_run?: components["parameters"]["DryRun"];
+                /** @description Publish though too much would be denied. Needs the role admin. */
+                force?: components["parameters"]["Force"];
+                /** @description What is done when too much would be denied. Whole sets refuse, single edits report, unless said. */
+                impact?: components["parameters"]["Impact"];
+                /** @description Why, for the record. */
+                comment?: components["parameters"]["Comment"];
+            };
+            header?: {
+                /** @description Why, for the record. */
+                "X-Stint-Comment"?: components["parameters"]["CommentHeader"];
+                /** @description The ETag of what was read; 412 when it has changed since. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                list: components["parameters"]["list"];
+            };
+            cookie?: never;
+        };
+        requestBody?: components["requestBodies"]["Entry"];
+        responses: {
+            200: components["responses"]["Outcome"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
+            408: components["responses"]["E408"];
+            409: components["responses"]["E409"];
+            412: components["responses"]["E412"];
+            413: components["responses"]["E413"];
+            503: components["responses"]["E503"];
+        };
+    };
+    deleteEntryInQuery: {
+        parameters: {
+            query: {
+                /** @description As in the path, from which clients and proxies remove the entries . and .. */
+                match: components["parameters"]["matchInQuery"];
+                /** @description Whose list; that of the whole set unless given. */
+                rule?: components["parameters"]["rule"];
+                /** @description Say what would change and publish nothing. */
+                dry_run?: components["parameters"]["DryRun"];
+                /** @description Publish though too much would be denied. Needs the role admin. */
+                force?: components["parameters"]["Force"];
+                /** @description What is done when too much would be denied. Whole sets refuse, single edits report, unless said. */
+                impact?: components["parameters"]["Impact"];
+                /** @description Why, for the record. */
+                comment?: components["parameters"]["Comment"];
+            };
+            header?: {
+                /** @description Why, for the record. */
+                "X-Stint-Comment"?: components["parameters"]["CommentHeader"];
+                /** @description The ETag of what was read; 412 when it has changed since. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                list: components["parameters"]["list"];
             };
             cookie?: never;
         };

@@ -44,6 +44,8 @@ export class Refusal extends Error {
   problems: Problem[]
   diff: Diff | undefined
   impact: Impact | undefined
+  // unknown means that the request was a change, which may have been made nevertheless.
+  unknown: boolean
 
   constructor(public status: number, body: Partial<Schemas['Error']['error']>) {
     super(body.message ?? `the server answered with status ${status}`)
@@ -51,6 +53,7 @@ export class Refusal extends Error {
     this.problems = body.problems ?? []
     this.diff = body.diff
     this.impact = body.impact
+    this.unknown = body.unknown ?? false
   }
 }
 
@@ -114,7 +117,7 @@ function sendForm(path: string, form: FormData, token: string, { sent, received,
       take()
       resolve(request)
     }
-    request.onerror = () => reject(unanswered('post'))
+    request.onerror = () => reject(unanswered(false))
     request.onabort = () => reject(new DOMException('cancelled', 'AbortError'))
     request.send(form)
     if (signal.aborted) request.abort()
@@ -156,13 +159,22 @@ async function request(method: string, path: string, options: Options<unknown>, 
     })
   } catch (error) {
     if (options.signal?.aborted) throw error
-    throw unanswered(method)
+    throw unanswered(changes(method, path, options))
   }
 }
 
-function unanswered(method: string): Refusal {
-  const effect = method === 'get' ? '' : ', so the change may have been made or not: check before you try again'
-  return new Refusal(0, { code: 'BUSY', message: `the server did not answer${effect}` })
+// unanswered returns the error of a request without an answer. A change may have been made.
+function unanswered(change: boolean): Refusal {
+  const refusal = new Refusal(0, { code: 'BUSY', message: `the server did not answer${change ? ': check before you try again' : ''}` })
+  refusal.unknown = change
+  return refusal
+}
+
+// reads are the endpoints that change nothing although their method is POST.
+const reads: string[] = ['/rules/validate', '/v1/peek', '/v1/why', '/v1/explain', '/v1/replay'] satisfies (keyof paths)[]
+
+function changes(method: string, path: string, { query }: Options<unknown>): boolean {
+  return method !== 'get' && !reads.includes(path) && !(query as { dry_run?: boolean } | undefined)?.dry_run
 }
 
 function address(path: string, options: Options<unknown>): URL {

@@ -18,7 +18,7 @@ import { TiersPages } from './pages/tiers'
 import { Top } from './pages/top'
 import { Versions } from './pages/versions'
 import { href, useRoute, type Route } from './router'
-import { identity, may, question, signOut, type Identity } from './session'
+import { identity, may, question, signedInAgain, signOut, type Identity } from './session'
 import { useStore } from './store'
 import { ThemeSwitch } from './theme'
 
@@ -56,6 +56,7 @@ function Frame({ hidden }: { hidden: boolean }) {
   useEffect(() => {
     if (who.data) identity.set(who.data)
   }, [who.data])
+  useEffect(() => signedInAgain.watch(who.reload), [])
   const current = route.path[0] ?? pages[0]![0]
   const Current = current === 'tiers' ? TiersPages : pages.find(([name]) => name === current)?.[2]
   if (hidden) return null

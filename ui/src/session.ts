@@ -23,6 +23,9 @@ export interface Question {
 export const identity = new Store<Identity | null>(null)
 export const question = new Store<Question | null>(null)
 
+// signedInAgain counts the sign-ins after the first: the role may be another one then.
+export const signedInAgain = new Store(0)
+
 let token = ''
 let waiting: Promise<void> | null = null
 
@@ -43,6 +46,7 @@ export function signIn(refused: string, why: string): Promise<void> {
         waiting = null
         question.set(null)
         done()
+        if (refused) signedInAgain.set(signedInAgain.value + 1)
       },
     })
   })

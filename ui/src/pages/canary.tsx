@@ -54,7 +54,7 @@ export function Canary() {
         {(data) => {
           const on = running(data)
           if (on) return <OneCanary key={on.version} of={on} done={done} />
-          return <Empty>No canary is on. {admin ? <>To try a change on some callers first, choose that in the review of <a href={href(['rules', '*', 'edit'])}>all rules</a>.</> : 'An admin starts one in the editor of all rules.'}</Empty>
+          return <Empty>No canary is on. {admin ? <>To try a change on some callers first, choose that in the review of the change: of <a href={href(['rules'])}>a rule</a>, of <a href={href(['tiers'])}>a tier</a>, or of <a href={href(['rules', '*', 'edit'])}>all rules</a>.</> : 'An admin starts one in the review of a change.'}</Empty>
         }}
       </Await>
     </Page>

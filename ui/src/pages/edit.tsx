@@ -10,7 +10,7 @@ import { Await, Choice, Failure, Page, Panel, Problems, Time } from '../parts/ba
 import { Change, type Step } from '../parts/change'
 import { DiffText } from '../parts/effects'
 import { amend, go, href, useRoute } from '../router'
-import { identity, may } from '../session'
+import { identity } from '../session'
 import { useStore } from '../store'
 
 // Target is what an editor changes.
@@ -143,10 +143,9 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
   if (step === 'review') {
     return (
       <Panel title="What the change does">
-        <Change whole={target === setTarget} canary={target === setTarget} verb={target.verb} reason={draft.reason} setReason={(reason) => change({ ...draft, reason })}
+        <Change whole={target === setTarget} canary verb={target.verb} reason={draft.reason} setReason={(reason) => change({ ...draft, reason })}
           send={(s) => target.write(draft.files, draft.etag, s)} conflict={conflict} cancel={() => setStep('edit')}
           done={(o) => { forgetDraft(target.draft); if (o.canary) go(['canary']); else target.close() }} />
-        {target !== setTarget && <CanaryHint />}
       </Panel>
     )
   }
@@ -176,13 +175,6 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
       </div>
     </>
   )
-}
-
-// CanaryHint says where a canary starts: a change of a part is for all callers at once.
-function CanaryHint() {
-  const who = useStore(identity)
-  if (!may('admin', who) || !who?.features.includes('canary')) return null
-  return <p class="quiet">This is for all callers at once. To try a change on some callers first, make it in the editor of <a href={href(['rules', '*', 'edit'])}>all rules</a>.</p>
 }
 
 function mergeFiles(draft: Draft, theirs: File[]): { files: File[]; conflicts: number } {

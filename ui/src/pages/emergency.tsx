@@ -1,7 +1,8 @@
 // The emergency: one limit on every request for a short time. Its banner is on every page.
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { call, type Answer, type Schemas } from '../api'
-import { attribute, localTime, many, milliseconds, perUnit } from '../format'
+import { attribute, duration, localTime, many, milliseconds, perUnit } from '../format'
 import { useLoad } from '../load'
 import { Badge, Empty, Failure, Field, Loading, Page, Panel, Time } from '../parts/basic'
 import { Confirm } from '../parts/confirm'
@@ -15,17 +16,21 @@ type State = Schemas['Emergency']
 interface Known {
   state: State | undefined
   etag: string
+  at: number // the time of the answer, in milliseconds
   error: Error | undefined
 }
 
 // known is what the banner has read last. The page shows the same.
-const known = new Store<Known>({ state: undefined, etag: '', error: undefined })
+const known = new Store<Known>({ state: undefined, etag: '', at: 0, error: undefined })
+
+// period is the time between two questions, in seconds.
+const period = 5
 
 // changes counts the switchings by this page: an answer to an earlier question is then out of date.
 let changes = 0
 
 function learn({ data, etag }: Answer<State>): void {
-  known.set({ state: data, etag, error: undefined })
+  known.set({ state: data, etag, at: Date.now(), error: undefined })
 }
 
 async function look(signal: AbortSignal): Promise<void> {
@@ -34,17 +39,49 @@ async function look(signal: AbortSignal): Promise<void> {
   if (before === changes) learn(answer)
 }
 
-// EmergencyBanner follows the emergency, and shows it while it is on.
+// EmergencyBanner follows the emergency, and shows it while it is on. While the server does not
+// answer, the time that is left goes on by the clock of the browser.
 export function EmergencyBanner() {
   const { state } = useStore(known)
-  const { error } = useLoad(look, [], 5)
+  const { error } = useLoad(look, [], period)
   useEffect(() => known.set({ ...known.value, error }), [error])
+  const { left, asOf } = useAge()
   if (!state?.on) return null
+  if (asOf && left <= 0) {
+    return (
+      <div class="box warn" role="status" id="emergency">
+        <strong>The emergency was to end at <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. {asOf} It may have been replaced or prolonged since. <a href={href(['emergency'])}>Look at it</a>
+      </div>
+    )
+  }
   return (
     <div class="box bad" role="status" id="emergency">
-      <strong>Emergency until <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. Switched on by {state.author}{state.reason && `: ${state.reason}`}. <a href={href(['emergency'])}>Look at it</a>
+      <strong>Emergency until <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. Switched on by {state.author}{state.reason && `: ${state.reason}`}. <Left ms={left} />{asOf} <a href={href(['emergency'])}>Look at it</a>
     </div>
   )
+}
+
+// Left is a timer, which a screen reader does not read out each second.
+function Left({ ms }: { ms: number }) {
+  if (ms <= 0) return null // the clock of the browser is ahead of that of the server
+  return <span role="timer" aria-live="off">{capital(duration(ms))} left. </span>
+}
+
+// useAge returns the milliseconds until the emergency ends and, if the server has not answered
+// lately, since when.
+function useAge(): { left: number; asOf: ComponentChildren } {
+  const { state, at, error } = useStore(known)
+  const [now, tick] = useState(Date.now())
+  useEffect(() => {
+    if (!state?.on) return undefined
+    const timer = setInterval(() => tick(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [state?.on])
+  const late = error !== undefined || now - at > 3000 * period
+  return {
+    left: Date.parse(state?.until ?? '') - now,
+    asOf: late && <>As of <Time at={new Date(at).toISOString()} />: the server has not answered since.</>,
+  }
 }
 
 // sentence says a limit in words.
@@ -59,7 +96,7 @@ export function Emergency() {
   const done = (what: string) => (answer: Answer<State>) => {
     changes++
     learn(answer)
-    say(what + (answer.data.shared || !answer.data.shareable ? '' : ' on this node alone, because the source of the rules does not answer. Repeat it when the source answers again'))
+    say(what + (answer.data.shared || !answer.data.shareable ? '' : '. Only this node obeys, because the source of the rules does not answer: repeat it when the source answers again'))
   }
   return (
     <Page title="Emergency" lead="One limit on every request for a short time, whatever the rules allow. It ends by itself.">
@@ -78,18 +115,20 @@ export function Emergency() {
 }
 
 function InForce({ of }: { of: State }) {
+  const { left, asOf } = useAge()
   const columns = [
     { title: 'Node', value: nameOf, show: (n: State['nodes'][number]) => <code>{nameOf(n)}</code> },
     { title: 'Obeys', value: (n: State['nodes'][number]) => (n.obeys ? 'yes' : 'no'), show: (n: State['nodes'][number]) => <Badge kind={n.obeys ? 'good' : 'bad'}>{n.obeys ? 'yes' : 'no'}</Badge> },
   ]
   return (
-    <Panel title="In force">
+    <Panel title={asOf ? 'In force when the server answered last' : 'In force'}>
       <dl class="facts">
         <dt>Limit</dt><dd>{sentence(of.limit ?? '', of.by ?? '')} (<code>{of.limit} by {of.by}</code>)</dd>
         <dt>Since</dt><dd><Time at={of.since} /> by {of.author}</dd>
-        <dt>Ends</dt><dd><Time at={of.until} /></dd>
+        <dt>Ends</dt><dd><Time at={of.until} />{left > 0 && <> (<span role="timer" aria-live="off">{duration(left)}</span> left)</>}</dd>
         <dt>Reason</dt><dd>{of.reason || '–'}</dd>
       </dl>
+      {asOf && <p class="box warn" role="status">{asOf}</p>}
       {!of.shared && <p class="box warn">Only this node obeys{of.shareable ? ', because the source of the rules did not answer. Switch it again when the source answers' : ': its rules are not in a database. Switch each of the other nodes'}.</p>}
       <Table name="obey" caption="Nodes" rows={of.nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself." />
     </Panel>

@@ -1,12 +1,12 @@
 // One caller: what it has left, why it is denied, and what an operator can do about it. The
 // key exists only in the memory of the page: the address never has it.
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { call, type Schemas } from '../api'
 import { attribute, count, duration } from '../format'
 import { useLoad } from '../load'
 import { Await, Badge, Empty, Failure, Field, Page, Panel, Time } from '../parts/basic'
 import { Table } from '../parts/table'
-import { href, type Route } from '../router'
+import { amend, href, type Route } from '../router'
 import { Entries } from './audit'
 import { identity, may } from '../session'
 import { useStore } from '../store'
@@ -23,17 +23,27 @@ interface Caller {
   rule: string
 }
 
+// The address has the path and the method, which rules match, and the hash of the key.
 export function Key({ route }: { route: Route }) {
-  const [caller, setCaller] = useState<Caller>({ api_key: '', ip: '', path: '', method: '', rule: '*' })
+  const [path, method, hash] = ['path', 'method', 'hash'].map((name) => route.query.get(name) ?? '') as [string, string, string]
+  const [caller, setCaller] = useState<Caller>({ api_key: '', ip: '', path, method, rule: '*' })
   const [asked, ask] = useState<Caller>()
-  const hash = route.query.get('hash') ?? ''
+  const [found, setFound] = useState('') // the hash of the key that is asked for
+  useEffect(() => setCaller((old) => ({ ...old, path, method })), [path, method])
   const set = (name: keyof Caller) => (e: Event) => setCaller({ ...caller, [name]: (e.currentTarget as HTMLInputElement).value })
   const submit = (e: Event) => {
     e.preventDefault()
+    setFound('')
     ask({ ...caller })
+    amend({ path: caller.path, method: caller.method, hash: undefined })
   }
+  const name = (of: string) => {
+    setFound(of)
+    amend({ hash: of })
+  }
+  const linked = hash !== '' && hash !== found // by another page, or by a link that somebody shares
   return (
-    <Page title="Key" lead="Look up a caller as it would send its request. Nothing is charged. The address of this page never has the key.">
+    <Page title="Key" lead="Look up a caller as it would send its request. Nothing is charged. The address of this page has the path, the method and a hash of the key, never the key.">
       <form class="row" onSubmit={submit} autocomplete="off">
         <Field label="API key"><input name="api_key" value={caller.api_key} spellcheck={false} autocomplete="off" onInput={set('api_key')} /></Field>
         <Field label="IP address"><input name="ip" value={caller.ip} spellcheck={false} autocomplete="off" placeholder="192.0.2.1" onInput={set('ip')} /></Field>
@@ -41,21 +51,25 @@ export function Key({ route }: { route: Route }) {
         <Field label="Method"><input name="method" value={caller.method} spellcheck={false} autocomplete="off" placeholder="GET" onInput={set('method')} /></Field>
         <div class="actions"><button type="submit" class="primary" disabled={!caller.api_key && !caller.ip}>Look up</button></div>
       </form>
-      {!asked && hash && <Listed key={hash} hash={hash} />}
-      {!asked && !hash && <Empty>Give the API key, the IP address, or both.</Empty>}
-      {asked && <Found key={JSON.stringify(asked)} caller={asked} />}
+      {linked && <Listed key={hash} hash={hash} path={path} method={method} />}
+      {!linked && !asked && <Empty>Give the API key, the IP address, or both.</Empty>}
+      {!linked && asked && <Found key={JSON.stringify(asked)} caller={asked} name={name} />}
     </Page>
   )
 }
 
 // Listed shows a key that a table has linked, of which this browser has only the hash.
-function Listed({ hash }: { hash: string }) {
+function Listed({ hash, path, method }: { hash: string; path: string; method: string }) {
   const denials = useLoad(async (signal) => (await call('get', '/v1/denied', { query: { hash, limit: 100 }, signal })).data.items, [hash], 5)
   return (
-    <Panel title={`Denials of ${denials.data?.[0]?.key ?? 'a key'}`} note={`hash ${hash}`}>
-      <p class="quiet">Keys are shortened here. To see the allowance of this one or to change something, give the whole key above.</p>
-      <Await of={denials} what="The denials were not loaded">{(list) => <Denials list={list} />}</Await>
-    </Panel>
+    <>
+      <Panel title={`Denials of ${denials.data?.[0]?.key ?? 'a key'}`} note={`hash ${hash}`}>
+        <p class="quiet">Keys are shortened here. To see the allowance of this one or to change something, give the whole key above.</p>
+        <Await of={denials} what="The denials were not loaded">{(list) => <Denials list={list} />}</Await>
+      </Panel>
+      {(path || method) && <Matching caller={{ api_key: '', ip: '', path, method, rule: '*' }} />}
+      <Done hash={hash} />
+    </>
   )
 }
 
@@ -70,9 +84,11 @@ function attributesOf(caller: Caller): Record<string, string> {
   return Object.fromEntries((['api_key', 'ip', 'path', 'method'] as const).filter((name) => caller[name]).map((name) => [name, caller[name]]))
 }
 
-function Found({ caller }: { caller: Caller }) {
+function Found({ caller, name }: { caller: Caller; name: (hash: string) => void }) {
   const writes = may('operator', useStore(identity))
   const why = useLoad(async (signal) => (await call('post', '/v1/why', { body: bodyOf(caller), signal })).data, [caller], 5)
+  const hash = why.data?.hash
+  useEffect(() => { if (hash) name(hash) }, [hash])
   const [said, say] = useState('')
   const done = (text: string) => {
     say(text)
@@ -85,27 +101,33 @@ function Found({ caller }: { caller: Caller }) {
           {said && <p class="box good" role="status">{said}</p>}
           <Panel title="Limits" note={found.key}>
             <Lists of={found} />
-            <Limits name="limits" list={found.limits} hint={found.hint} />
+            <Limits name="limits" caption="Limits of this caller" list={found.limits} hint={found.hint} />
             {found.canary && <InCanary of={found.canary} />}
           </Panel>
           {writes && <Actions caller={caller} found={found} done={done} />}
           <Panel title="Last denials" note="by this node">
             <Denials list={found.denials} />
           </Panel>
-          <Panel title="Rules that match" note="what each rule does with such a request">
-            <Explained caller={caller} />
-          </Panel>
-          {found.hash && <Panel title="What was done to it" note="on this node"><Entries filter={{ key_hash: found.hash }} /></Panel>}
+          <Matching caller={caller} />
+          {found.hash && <Done hash={found.hash} />}
         </>
       )}
     </Await>
   )
 }
 
+function Done({ hash }: { hash: string }) {
+  return <Panel title="What was done to it" note="on this node"><Entries filter={{ key_hash: hash }} /></Panel>
+}
+
+function Matching({ caller }: { caller: Caller }) {
+  return <Panel title="Rules that match" note="what each rule does with such a request"><Explained caller={caller} /></Panel>
+}
+
 type ExplainedRule = Schemas['ExplainedRule']
 
 function Explained({ caller }: { caller: Caller }) {
-  const explained = useLoad(async (signal) => (await call('post', '/v1/explain', { body: { attributes: attributesOf(caller) }, signal })).data.rules.filter((r) => r.matches), [caller])
+  const explained = useLoad(async (signal) => (await call('post', '/v1/explain', { body: { attributes: attributesOf(caller) }, signal })).data.rules.filter((r) => r.matches), [JSON.stringify(caller)])
   const columns = [
     { title: 'Rule', value: (r: ExplainedRule) => r.rule, show: (r: ExplainedRule) => <a href={href(['rules', r.rule])}>{r.rule}</a> },
     { title: 'Mode', value: (r: ExplainedRule) => r.mode },
@@ -153,12 +175,12 @@ function InCanary({ of }: { of: NonNullable<Why['canary']> }) {
     <>
       <h3><a href={href(['canary'])}>Canary {of.version}</a></h3>
       <p>{decides}{of.keyless && ' This is about the requests of the address without an API key.'}</p>
-      <Limits name="canary" list={of.limits} />
+      <Limits name="canary" caption="Limits of this caller under the canary" list={of.limits} />
     </>
   )
 }
 
-function Limits({ name, list, hint }: { name: string; list: State[]; hint?: string | undefined }) {
+function Limits({ name, caption, list, hint }: { name: string; caption: string; list: State[]; hint?: string | undefined }) {
   const columns = [
     { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <a href={href(['rules', s.rule ?? ''])}>{s.rule}</a> },
     { title: 'Limit', value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
@@ -166,7 +188,7 @@ function Limits({ name, list, hint }: { name: string; list: State[]; hint?: stri
     { title: 'Full again', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
     { title: 'State', value: verdict, show: (s: State) => <Badge kind={verdict(s) === 'allowed' ? 'good' : 'bad'}>{verdict(s)}</Badge> },
   ]
-  return <Table name={name} caption="Limits of this caller" rows={list} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty={hint ? `No rule counts this caller: ${hint}` : 'No rule counts this caller.'} />
+  return <Table name={name} caption={caption} rows={list} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty={hint ? `No rule counts this caller: ${hint}` : 'No rule counts this caller.'} />
 }
 
 function Left({ of }: { of: State }) {
@@ -270,7 +292,7 @@ async function run(action: Action, caller: Caller, { rule, for: time, units, lim
       await call('post', '/v1/reset', { body, reason })
       return `The key has its full allowance of rule ${rule} again.`
     case 'override':
-      await call('put', '/rules/{id}/override/{key}', { path: { id: rule, key }, body: JSON.stringify(limit), query: { for: time }, reason })
+      await call('put', '/rules/{id}/override/', { path: { id: rule }, body: JSON.stringify(limit), query: { key, for: time }, reason })
       return `The key has the limit ${limit} in rule ${rule} for ${time}.`
   }
 }

@@ -76,7 +76,7 @@ function Remove({ entry, done, cancel }: { entry: Entry; done: (said: string) =>
     <Panel title="Remove an entry" focus>
       <p><code>{entry.match}</code> is taken off the {listOf(entry)} list of {scopeOf(entry)}. {entry.deny ? 'The rules then decide about its requests.' : 'Its requests are then counted, and denied above the limits.'}</p>
       <Change verb="Remove the entry" reason={reason} setReason={setReason} cancel={cancel} done={() => done('The entry was removed.')}
-        send={({ signal, reason: why, ...step }) => call('delete', '/lists/{list}/{match}', { path: { list: listOf(entry), match: entry.match }, query: { ...query, ...step }, reason: why ?? '', signal })} />
+        send={({ signal, reason: why, ...step }) => call('delete', '/lists/{list}/', { path: { list: listOf(entry) }, query: { match: entry.match, ...query, ...step }, reason: why ?? '', signal })} />
     </Panel>
   )
 }
@@ -98,8 +98,8 @@ function Add({ done }: { done: (said: string) => void }) {
       <Panel title="Add an entry" focus>
         <Consequences of={input} />
         <Change verb="Add the entry" reason={reason} setReason={setReason} cancel={() => { setStep('write'); toTitle() }} done={finish}
-          send={({ signal, reason: why, ...options }) => call('put', '/lists/{list}/{match}', {
-            path: { list: input.list, match: input.match }, query: { ...(input.rule ? { rule: input.rule } : {}), ...options },
+          send={({ signal, reason: why, ...options }) => call('put', '/lists/{list}/', {
+            path: { list: input.list }, query: { match: input.match, ...(input.rule ? { rule: input.rule } : {}), ...options },
             body: { ...(input.for ? { for: input.for } : {}), ...(why ? { reason: why } : {}) }, reason: why ?? '', signal,
           })} />
       </Panel>

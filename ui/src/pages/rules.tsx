@@ -251,9 +251,9 @@ function DeleteRule({ id }: { id: string }) {
     <Page title={`Delete rule ${id}`} lead="Nothing is deleted until you confirm.">
       <Await of={rule} what="The rule was not loaded">
         {({ etag }) => (
-          <Change verb={`Delete rule ${id}`} reason={reason} setReason={setReason}
+          <Change canary verb={`Delete rule ${id}`} reason={reason} setReason={setReason}
             send={({ signal, reason: why, ...query }) => call('delete', '/rules/{id}', { path: { id }, query, ifMatch: etag, reason: why ?? '', signal })}
-            done={() => go(['rules'])} cancel={() => go(['rules', id])} />
+            done={(o) => go([o.canary ? 'canary' : 'rules'])} cancel={() => go(['rules', id])} />
         )}
       </Await>
     </Page>

@@ -66,9 +66,9 @@ function DeleteTier({ name }: { name: string }) {
     <Page title={`Delete tier ${name}`} lead="Callers of the tier then have the limits of the other callers. Nothing is deleted until you confirm.">
       <Await of={tier} what="The tier was not loaded">
         {({ etag }) => (
-          <Change verb={`Delete tier ${name}`} reason={reason} setReason={setReason}
+          <Change canary verb={`Delete tier ${name}`} reason={reason} setReason={setReason}
             send={({ signal, reason: why, ...query }) => call('delete', '/rules/tier/{tier}', { path: { tier: name }, query, ifMatch: etag, reason: why ?? '', signal })}
-            done={() => go(['tiers'])} cancel={() => go(['tiers'])} />
+            done={(o) => go([o.canary ? 'canary' : 'tiers'])} cancel={() => go(['tiers'])} />
         )}
       </Await>
     </Page>

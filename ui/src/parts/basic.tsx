@@ -86,6 +86,7 @@ export function Empty({ children }: { children: ComponentChildren }) {
 
 // Failure says what was not done, and why.
 export function Failure({ what, error, retry }: { what: string; error: Error; retry?: () => void }) {
+  if (error instanceof Refusal && error.unknown) what = 'It is not known whether this was done'
   const problems = error instanceof Refusal ? error.problems : []
   return (
     <div class="box bad" role="alert">

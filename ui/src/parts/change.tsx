@@ -84,7 +84,7 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
           <Field label="Reason" hint="In the history and in the audit log.">
             <input name="reason" value={reason} required maxLength={500} autocomplete="off" onInput={(e) => setReason(e.currentTarget.value)} />
           </Field>
-          {canary && who?.features.includes('canary') && <TrialFields of={trial} set={setTrial} />}
+          {canary && may('admin', who) && who?.features.includes('canary') && <TrialFields of={trial} set={setTrial} />}
           {trial.on && effects.canary && <Plan of={effects.canary} />}
           {above && may('admin', who) && (
             <label class="check"><input type="checkbox" checked={force} onChange={(e) => setForce(e.currentTarget.checked)} /> Publish although too much would be denied</label>

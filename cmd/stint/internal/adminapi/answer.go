@@ -24,6 +24,8 @@ type apiError struct {
 	Version  uint64    `json:"version,omitempty"`  // the version in force
 	// Impact is the effect of a refused change.
 	Impact *impact.Result `json:"impact,omitempty"`
+	// Unknown means that the change may have been made or not.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 func (e *apiError) Error() string { return e.Message }
@@ -88,8 +90,15 @@ func fromStore(e *stint.Error) *apiError {
 		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: e.Error()}
 	}
 	// The details may name internal servers. Only the log shows them.
-	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Message: "the store fails (" + e.KindName() + ")"}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Unknown: e.Code == stint.CodeTimeout, Message: "the store fails (" + e.KindName() + ")"}
 }
+
+// changeError is an error while a change is made. If the source or the store fails then, the change
+// may be made or not. If they fail before, it is not made.
+type changeError struct{ err error }
+
+func (e *changeError) Error() string { return e.err.Error() }
+func (e *changeError) Unwrap() error { return e.err }
 
 // codeSource is the code of answers while the source of the rules fails.
 const codeSource = "SOURCE_UNAVAILABLE"
@@ -120,9 +129,9 @@ func fromSource(err error) *apiError {
 	case errors.Is(err, ruleset.ErrDamaged):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the versions in the source are damaged (publish the rules as a whole set; if that fails too, run stint rules repair --source URL FILE)"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time, so a change may have been published or not (check the history, then try again)"}
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Unknown: true, Message: "the source of the rules did not answer in time, so a change may have been published or not (check the history, then try again)"}
 	}
-	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails, so a change may have been published or not (check the history; the log of the node has the cause)"}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Unknown: true, Message: "the source of the rules fails, so a change may have been published or not (check the history; the log of the node has the cause)"}
 }
 
 // plainText is an answer in another format than JSON.

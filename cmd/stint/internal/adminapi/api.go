@@ -146,9 +146,13 @@ func (a *API) endpoints() []endpoint {
 		{"POST /rules/rollback", Admin, a.rollback},
 		{"PUT /rules/{id}/override/{key...}", Operator, a.putOverride},
 		{"DELETE /rules/{id}/override/{key...}", Operator, a.deleteOverride},
+		{"PUT /rules/{id}/override/{$}", Operator, a.putOverride}, // with the key in the query
+		{"DELETE /rules/{id}/override/{$}", Operator, a.deleteOverride},
 		{"GET /lists", Viewer, a.lists},
 		{"PUT /lists/{list}/{match...}", Operator, a.putEntry},
 		{"DELETE /lists/{list}/{match...}", Operator, a.deleteEntry},
+		{"PUT /lists/{list}/{$}", Operator, a.putEntry}, // with the entry in the query
+		{"DELETE /lists/{list}/{$}", Operator, a.deleteEntry},
 		{"POST /v1/peek", Viewer, a.peek},
 		{"POST /v1/reset", Operator, a.reset},
 		{"POST /v1/grant", Operator, a.grant},
@@ -241,8 +245,14 @@ func (a *API) bodiesOf(role, needs Role) *bodies {
 // fail answers an error, and logs it unless the caller caused it.
 func (a *API) fail(q *request, err error) {
 	e := asError(err)
-	if e.Code == codeSource && !isChange(q.Request) && !errors.Is(err, ruleset.ErrDamaged) {
-		e.Message = "the source of the rules does not answer or fails (try again; the log of the node has the cause)"
+	if _, changing := errors.AsType[*changeError](err); e.Unknown && !changing {
+		e.Unknown = false
+		if e.Code == codeSource {
+			e.Message = "the source of the rules does not answer or fails (try again; the log of the node has the cause)"
+			if isChange(q.Request) {
+				e.Message = "nothing was changed: " + e.Message
+			}
+		}
 	}
 	store, isStore := errors.AsType[*stint.Error](err)
 	switch {

@@ -86,8 +86,8 @@ func share(name, text string) (float64, error) {
 
 // checkCanary returns why a change cannot be tried by a canary.
 func (a *API) checkCanary(e *edit) error {
-	if !e.whole {
-		return badRequest("canary: a change of one part goes to all callers (send the whole set by PUT /rules, or leave canary out)")
+	if !e.whole && !e.part {
+		return badRequest("canary: it tries changes of rules and tiers, and other changes are for all callers (leave canary out)")
 	}
 	return a.Rules.CheckCanary()
 }
@@ -221,7 +221,7 @@ func (a *API) finishCanary(r *request, promote bool, result, why string) (_ *out
 	comment = comment[:min(len(comment), maxWhy)]
 	v, err := a.Rules.EndCanary(r.Context(), ruleset.CanaryEnd{Number: number, Promote: promote, Author: r.who.name, Comment: strings.ToValidUTF8(comment, "")})
 	if err != nil {
-		return nil, what, err
+		return nil, what, &changeError{err}
 	}
 	a.Rules.CanaryEnded(promote, ruleset.CanaryOperator)
 	return &outcome{Version: v.Number, Hash: v.Hash, Changed: true, Diff: a.compareEnd(before, v, promote)}, what, nil

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -188,6 +189,113 @@ func TestNothingElseIsPublishedDuringACanary(t *testing.T) {
 	f.wantText("limit: 5,", true)
 }
 
+// A change of one rule or one tier is tried like a whole set, by an admin.
+func TestACanaryOfARuleOrATier(t *testing.T) {
+	for _, c := range []struct{ method, path, body, tried string }{
+		{"PUT", "/rules/orders", `{"by":["api_key"],"limit":"4/m"}`, "limit: 4/m"},
+		{"DELETE", "/rules/orders", "", "- {id: paths"},
+		{"PUT", "/rules/fresh", `{"by":["api_key"],"limit":"4/m"}`, "id: fresh"},
+		{"PUT", "/rules/tier/free", `{"limit":3}`, "limit: 3"},
+		{"PUT", "/rules/tier/gold", `{"limit":3,"window":60}`, "gold:"},
+		{"DELETE", "/rules/tier/free", "", "- {id: paths"},
+	} {
+		f, _ := newCanaryFixture(t)
+		const base = "defaults: {limit: 50, window: 60}\n" + canaryShop + "  - {id: tiered, by: [api_key]}\n"
+		f.want(200, "PUT", "/rules", base)
+		const query = "?canary=5%25&soak=10m"
+		tag := f.do("GET", c.path, "").header.Get("ETag")
+		match := []string{"If-Match", tag}
+		if tag == "" {
+			match = []string{"If-None-Match", "*"}
+		}
+		if dry := f.want(200, c.method, c.path+query+"&dry_run=true", c.body, match...); dry.at(t, "canary.share") != 0.05 {
+			t.Errorf("%s %s: %s", c.method, c.path, dry.body)
+		}
+		if got := f.want(200, c.method, c.path+query, c.body, match...); got.at(t, "canary.soak") != "10m0s" {
+			t.Errorf("%s %s: %s", c.method, c.path, got.body)
+		}
+		if got := f.text(); got != base { // most callers have the old rules
+			t.Errorf("%s %s: %s", c.method, c.path, got)
+		}
+		if got := f.want(200, "GET", "/rules/versions/3", "", "Accept", "text/yaml").body; got == base || !strings.Contains(got, c.tried) {
+			t.Errorf("%s %s: %s", c.method, c.path, got)
+		}
+		f.want(200, "POST", "/v1/canary/promote", "")
+		if got := f.text(); got == base || !strings.Contains(got, c.tried) {
+			t.Errorf("%s %s: %s", c.method, c.path, got)
+		}
+	}
+	f, _ := newCanaryFixture(t)
+	tokens, err := ParseTokens(rule.File{Name: "tokens", Data: []byte("olga operator " + hash("o") + "\n")}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Tokens = tokens
+	got := f.want(403, "PUT", "/rules/orders?canary=5%25", `{"limit":"1/m"}`, "X-Stint-Token", "o")
+	if !strings.Contains(got.body, "canary: olga has the role operator, and canary needs admin") {
+		t.Error(got.body)
+	}
+}
+
+// failingSource fails to list or to publish versions when the test says so.
+type failingSource struct {
+	sharedSource
+
+	list, publish error
+}
+
+func (s *failingSource) History(ctx context.Context, n int) ([]ruleset.Version, error) {
+	if s.list != nil {
+		return nil, s.list
+	}
+	return s.sharedSource.History(ctx, n)
+}
+
+func (s *failingSource) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
+	if s.publish != nil {
+		return ruleset.Version{}, s.publish
+	}
+	return s.sharedSource.Publish(ctx, after, v)
+}
+
+// An error of the source says whether a version may have been published.
+func TestErrorsOfTheSourceSayWhatWasDone(t *testing.T) {
+	source := &failingSource{}
+	f := &fixture{t: t, logs: &bytes.Buffer{}, time: start, store: stint.NewMemory(stint.MemoryOptions{})}
+	f.keeper = ruleset.NewManager(ruleset.Options{Source: source, OnSet: func(*rule.Set, ruleset.Version) {}})
+	if err := f.keeper.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.API = New(Config{Rules: f.keeper, Store: f.store, Logger: slog.New(slog.NewTextHandler(f.logs, nil))})
+	f.want(200, "PUT", "/rules", canaryShop)
+	f.want(200, "PUT", "/rules/orders?canary=5%25", `{"by":["api_key"],"limit":"4/m"}`)
+	check := func(unknown any, want string) {
+		t.Helper()
+		for _, path := range []string{"/v1/canary/promote", "/v1/canary/abort"} {
+			if got := f.want(503, "POST", path, ""); got.at(t, "error.unknown") != unknown || !strings.Contains(got.body, want) {
+				t.Errorf("%s: %s", path, got.body)
+			}
+		}
+	}
+	source.publish = errors.New("the connection was reset")
+	check(true, "a change may have been published or not")
+	source.publish = nil
+	f.want(200, "POST", "/v1/canary/abort", "")
+	source.publish = errors.New("the connection was reset")
+	if got := f.want(503, "PUT", "/rules/orders", `{"limit":"1/m"}`); got.at(t, "error.unknown") != true || !strings.Contains(got.body, "a change may have been published or not") {
+		t.Error(got.body)
+	}
+	source.list, source.publish = errors.New("the connection was refused"), nil
+	for _, path := range []string{"/rules/orders", "/rules/orders?dry_run=true", "/rules/orders/override/k"} {
+		if got := f.want(503, "PUT", path, `{"limit":"1/m"}`); got.at(t, "error.unknown") != nil || !strings.Contains(got.body, "nothing was changed: the source of the rules does not answer or fails") {
+			t.Errorf("%s: %s", path, got.body)
+		}
+	}
+	if got := f.want(503, "GET", "/rules/history", ""); got.at(t, "error.unknown") != nil || strings.Contains(got.body, "changed") {
+		t.Error(got.body)
+	}
+}
+
 func TestCanariesThatAreRefused(t *testing.T) {
 	f, _ := newCanaryFixture(t)
 	next := replaced("limit: 10,", "limit: 5,")
@@ -214,7 +322,9 @@ func TestCanariesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.query, got.body, c.want)
 		}
 	}
-	f.want(400, "PUT", "/rules/orders?canary=5%25", `{"limit":"1/m"}`)
+	f.want(400, "PUT", "/lists/deny/k?canary=5%25", "")
+	f.want(400, "PUT", "/rules/orders/override/k?canary=5%25", `{"limit":"1/m"}`)
+	f.want(400, "POST", "/v1/ban?canary=5%25", `{"key":"k"}`)
 	f.want(400, "POST", "/v1/canary/abort?dry_run=true", "")
 	if got := f.want(200, "GET", "/rules/history", ""); len(got.at(t, "versions").([]any)) != 1 {
 		t.Error(got.body)

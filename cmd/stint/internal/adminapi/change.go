@@ -22,6 +22,9 @@ type edit struct {
 	// whole means that the change replaces the whole set. It is refused if it would
 	// deny too much, because a person does not see that in a large set.
 	whole bool
+	// part means that the change is one of a rule or a tier. A canary tries such changes, and
+	// those of the whole set.
+	part bool
 	// others are the samples of other nodes, to find the impact on the requests of all.
 	others []*impact.Part
 	tag    tagger
@@ -135,7 +138,7 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	}
 	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Set: all, Author: r.who.name, Comment: o.comment, After: newest.Number, Canary: o.canary})
 	if err != nil {
-		return nil, err
+		return nil, &changeError{err}
 	}
 	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
 	return out, sendTag(r, e, is)

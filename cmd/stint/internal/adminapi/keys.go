@@ -150,7 +150,7 @@ func (a *API) grant(r *request) (any, error) {
 func (a *API) charge(r *request, c claim, cost int64) (limitBody, error) {
 	c.Cost = cost
 	if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
-		return limitBody{}, err
+		return limitBody{}, &changeError{err}
 	}
 	return a.state(r, c)
 }

@@ -1,10 +1,12 @@
 package adminapi
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -267,4 +269,58 @@ func TestOverridesAndEntriesOfKeys(t *testing.T) {
 	f.want(200, "PUT", "/lists/deny/192.0.2.7", "")
 	f.wantText("deny:\n  - 192.0.2.7\n", true)
 	f.want(400, "PUT", "/lists/deny/192.0.2.700", "")
+}
+
+// failingStore fails every claim.
+type failingStore struct {
+	stint.Store
+
+	err error
+}
+
+func (s failingStore) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{}, s.err
+}
+
+// An error of the store says whether a key may have been changed.
+func TestErrorsOfTheStoreSayWhatWasDone(t *testing.T) {
+	f := newFixture(t, shop)
+	const key = `{"key":"k","rule":"orders"}`
+	for _, c := range []struct {
+		code    stint.Code
+		path    string
+		unknown any
+	}{
+		{stint.CodeTimeout, "/v1/reset", true}, {stint.CodeTimeout, "/v1/peek", nil}, {stint.CodeUnavailable, "/v1/reset", nil},
+	} {
+		f.Store = failingStore{err: &stint.Error{Code: c.code, Problem: "the connection broke"}}
+		if got := f.want(503, "POST", c.path, key); got.at(t, "error.unknown") != c.unknown || got.at(t, "error.code") != "STORE_UNAVAILABLE" {
+			t.Errorf("%v: %s", c, got.body)
+		}
+	}
+}
+
+// Clients remove the segments . and .. from the path of a URL, so such keys are in the query.
+func TestKeysThatAreSegmentsOfAPath(t *testing.T) {
+	f := newFixture(t, shop)
+	for query, key := range map[string]string{".": ".", "..": "..", "a%2Fb%3F%23%25": "a/b?#%"} {
+		f.want(200, "PUT", "/lists/deny/?match="+query, `{"for":"1h"}`)
+		if got := f.want(200, "GET", "/lists", ""); !strings.Contains(got.body, `"match":"`+key+`"`) {
+			t.Error(got.body)
+		}
+		f.want(200, "DELETE", "/lists/deny/?match="+query, "")
+		if got := f.want(200, "GET", "/lists", ""); got.body != `{"entries":[]}`+"\n" {
+			t.Error(got.body)
+		}
+		f.want(200, "PUT", "/rules/orders/override/?key="+query, `{"limit":70}`)
+		if got := f.decide2(start, key).Hits[0].Limit.Max(); got != 70 {
+			t.Errorf("%s: the limit is %d", key, got)
+		}
+		f.want(200, "DELETE", "/rules/orders/override/?key="+query, "")
+		f.wantText("70", false)
+	}
+	for _, path := range []string{"/lists/deny/", "/lists/deny/?match=", "/lists/deny/a?match=b", "/rules/orders/override/", "/rules/orders/override/a?key=b"} {
+		f.want(400, "PUT", path, `{"limit":70}`)
+		f.want(400, "DELETE", path, "")
+	}
 }

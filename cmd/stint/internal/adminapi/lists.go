@@ -36,8 +36,8 @@ func (a *API) listEntries(r *request) (listsBody, error) {
 	return body, err
 }
 
-// putEntry answers PUT /lists/{list}/{match}?rule=…: it adds an entry, temporary
-// or permanent.
+// putEntry answers PUT /lists/{list}/{match}?rule=… and PUT /lists/{list}/?match=…: it adds
+// an entry, temporary or permanent.
 func (a *API) putEntry(r *request) (any, error) {
 	entry, err := r.entry()
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *API) putEntry(r *request) (any, error) {
 	return a.changeEntry(r, "put", entry, ruleedit.PutEntry(entry))
 }
 
-// deleteEntry answers DELETE /lists/{list}/{match}?rule=….
+// deleteEntry answers DELETE /lists/{list}/{match}?rule=… and DELETE /lists/{list}/?match=….
 func (a *API) deleteEntry(r *request) (any, error) {
 	entry, err := r.entry()
 	if err != nil {
@@ -66,7 +66,11 @@ func (a *API) deleteEntry(r *request) (any, error) {
 
 // entry returns the list entry that the URL names.
 func (r *request) entry() (ruleedit.ListEntry, error) {
-	entry := ruleedit.ListEntry{Match: r.PathValue("match"), Rule: r.URL.Query().Get("rule")}
+	match, err := r.pathOrQuery("match")
+	entry := ruleedit.ListEntry{Match: match, Rule: r.URL.Query().Get("rule")}
+	if err != nil {
+		return entry, err
+	}
 	switch list := r.PathValue("list"); list {
 	case "deny", "blacklist":
 		entry.Deny = true
@@ -127,9 +131,14 @@ func (a *API) unban(r *request) (any, error) {
 	return a.forgiven(r, entry, answer, err)
 }
 
-// putOverride answers PUT /rules/{id}/override/{key}?for=1h.
+// putOverride answers PUT /rules/{id}/override/{key}?for=1h and PUT
+// /rules/{id}/override/?key=…&for=1h.
 func (a *API) putOverride(r *request) (any, error) {
-	id, key := r.PathValue("id"), r.PathValue("key")
+	id := r.PathValue("id")
+	key, err := r.pathOrQuery("key")
+	if err != nil {
+		return nil, err
+	}
 	r.key = key
 	var until time.Time
 	if text := r.URL.Query().Get("for"); text != "" {
@@ -144,9 +153,14 @@ func (a *API) putOverride(r *request) (any, error) {
 	return a.apply(r, "put override of "+short(key)+" in rule "+id, "", ruleTag(id), ruleedit.PutOverride(id, key, body, until))
 }
 
-// deleteOverride answers DELETE /rules/{id}/override/{key}?temporary=true.
+// deleteOverride answers DELETE /rules/{id}/override/{key}?temporary=true and DELETE
+// /rules/{id}/override/?key=…&temporary=true.
 func (a *API) deleteOverride(r *request) (any, error) {
-	id, key := r.PathValue("id"), r.PathValue("key")
+	id := r.PathValue("id")
+	key, err := r.pathOrQuery("key")
+	if err != nil {
+		return nil, err
+	}
 	r.key = key
 	temporary, err := r.flag("temporary")
 	if err != nil {

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -93,8 +94,10 @@ func (r *request) options() (o options, err error) {
 	if o.force, err = r.flag("force"); err != nil {
 		return o, err
 	}
-	if o.force && !r.who.role.allows(Admin) {
-		return o, &apiError{Status: http.StatusForbidden, Code: codeForbidden, Message: fmt.Sprintf("force: %s has the role %s, and force needs %s (send a token of that role)", r.who.name, r.who.role, Admin)}
+	if o.force {
+		if err = r.needsAdmin("force"); err != nil {
+			return o, err
+		}
 	}
 	if o.comment, err = r.comment(); err != nil {
 		return o, err
@@ -106,8 +109,21 @@ func (r *request) options() (o options, err error) {
 	if o.canary, err = r.canary(); err != nil {
 		return o, err
 	}
+	if o.canary != nil {
+		if err = r.needsAdmin("canary"); err != nil {
+			return o, err
+		}
+	}
 	o.match, o.none = tags(r.Header.Values("If-Match")), tags(r.Header.Values("If-None-Match"))
 	return o, nil
+}
+
+// needsAdmin refuses an option of a change to other roles.
+func (r *request) needsAdmin(option string) error {
+	if r.who.role.allows(Admin) {
+		return nil
+	}
+	return &apiError{Status: http.StatusForbidden, Code: codeForbidden, Message: fmt.Sprintf("%s: %s has the role %s, and %s needs %s (send a token of that role)", option, r.who.name, r.who.role, option, Admin)}
 }
 
 // comment returns the reason for the change.
@@ -127,6 +143,19 @@ func checkWhy(name, why string) error {
 		return badRequest("%s: is longer than %d bytes or has control characters", name, maxWhy)
 	}
 	return nil
+}
+
+// pathOrQuery reads a caller's value from the path, or from the query if the path ends before
+// it. Clients and proxies remove the segments . and .. from a path, and a query keeps them.
+func (r *request) pathOrQuery(name string) (string, error) {
+	inPath, inQuery := r.PathValue(name), r.URL.Query().Get(name)
+	switch {
+	case inPath != "" && inQuery != "":
+		return "", badRequest("%s: is in the path and in the query (give it once)", name)
+	case inPath == "" && inQuery == "":
+		return "", badRequest("%s: is missing (give it as the last part of the path, or in the query)", name)
+	}
+	return cmp.Or(inPath, inQuery), nil
 }
 
 // flag reads a boolean query parameter. Without a value it is true.

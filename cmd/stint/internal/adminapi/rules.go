@@ -219,7 +219,7 @@ func (a *API) put(kind string, tag func(id string) tagger, edit func(id string, 
 			return nil, err
 		}
 		id := r.part()
-		return a.apply(r, "put "+kind+" "+id, "", tag(id), edit(id, body))
+		return a.applyPart(r, "put "+kind+" "+id, tag(id), edit(id, body))
 	}
 }
 
@@ -239,11 +239,20 @@ func (a *API) putTier(r *request) (any, error) {
 func (a *API) remove(kind string, tag func(id string) tagger, edit func(id string) ruleedit.Edit) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		id := r.part()
-		return a.apply(r, "delete "+kind+" "+id, "", tag(id), edit(id))
+		return a.applyPart(r, "delete "+kind+" "+id, tag(id), edit(id))
 	}
+}
+
+// applyPart makes one edit of the text of a rule or a tier.
+func (a *API) applyPart(r *request, what string, tag tagger, e ruleedit.Edit) (any, error) {
+	return a.change(r, edit{what: what, part: true, tag: tag, make: making(e)})
 }
 
 // apply makes one edit of the text of the rules.
 func (a *API) apply(r *request, what, why string, tag tagger, e ruleedit.Edit) (any, error) {
-	return a.change(r, edit{what: what, why: why, tag: tag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, e) }})
+	return a.change(r, edit{what: what, why: why, tag: tag, make: making(e)})
+}
+
+func making(e ruleedit.Edit) func([]rule.File) ([]rule.File, *rule.Set, error) {
+	return func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, e) }
 }

@@ -171,7 +171,7 @@ func TestHostileKeysAreTextInTheLists(t *testing.T) {
 	b.signIn(operator)
 	b.sees("The lists are empty.")
 	long := "<img-src=x/onerror=alert(1)>" + strings.Repeat("k", 480)
-	for _, key := range []string{long, "a/b?c#d%2f.."} {
+	for _, key := range []string{long, "a/b?c#d%2f..", "..", "."} { // a browser removes the segments .. and . from a path
 		write := func(name, text string) { // the heads of the columns have the same names as the fields
 			b.await("document.querySelector('input[name=" + name + "]')")
 			b.eval("document.querySelector('input[name=" + name + "]').focus()")
@@ -189,6 +189,14 @@ func TestHostileKeysAreTextInTheLists(t *testing.T) {
 	if address, _ := b.eval("location.href").(string); strings.Contains(address, "a/b") || strings.Contains(address, "a%2Fb") {
 		t.Error("the address has a part of a key:", address)
 	}
+	b.fill("Filter: Entries of the lists", "")
+	b.click("Remove .. from the deny list of all rules")
+	b.await(control("Remove the entry"))
+	b.eval("document.querySelector('input[name=reason]').focus()")
+	b.run(input.InsertText("a mistake"))
+	b.click("Remove the entry")
+	b.sees("The entry was removed.")
+	b.await("![...document.querySelectorAll('td code')].some(e => e.innerText === '..')")
 	b.fill("Filter: Entries of the lists", "onerror")
 	b.click("Remove " + long + " from the deny list of all rules")
 	b.await(control("Remove the entry"))
@@ -196,6 +204,13 @@ func TestHostileKeysAreTextInTheLists(t *testing.T) {
 	if b.eval("document.documentElement.scrollWidth > innerWidth") == true {
 		t.Error("a long key makes the page wider than the window")
 	}
+	b.goTo("#/key")
+	b.fill("API key", "..")
+	b.click("Look up")
+	b.click("Temporary limit…")
+	b.fill("Reason", "a migration")
+	b.click("Set the limit")
+	b.sees("500 of 500")
 }
 
 // An operator changes a tier, and deletes it.
@@ -210,6 +225,7 @@ func TestOperatorChangesATier(t *testing.T) {
 	b.sees("No mistakes.")
 	b.click("Review the change…")
 	b.fill("Reason", "a gift")
+	b.lacks("Try it on some callers first") // for admins
 	b.click("Publish the tier")
 	b.sees("120/m")
 	b.click("Delete tier pro")
@@ -257,7 +273,13 @@ func TestTheImpactTellsCallersApart(t *testing.T) {
 	const hashes = "[...document.querySelectorAll('details tbody a code')].map(e => e.innerText)"
 	b.await(hashes + ".length === 5 && new Set(" + hashes + ").size === 5")
 	b.sees("30 an hour for each API key → 1 an hour for each API key")
-	b.sees("This is for all callers at once.") // a canary begins in the editor of all rules
+	b.click("Try it on some callers first (a canary)") // of one rule, and not only of all rules
+	b.fill("Share of the callers, in %", "40")
+	b.sees("40 % of the callers")
+	b.fill("Reason", "one rule alone")
+	b.click("Start the canary")
+	b.await("location.hash === '#/canary'")
+	b.sees("by ada: one rule alone")
 }
 
 // All nodes together have a chart.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // A link shows the same again: filters, order, range and what is open are in the address.
@@ -29,6 +31,7 @@ func TestLinksCarryTheState(t *testing.T) {
 		"#/top?by=allowed&window=1h&rule=orders":                                pressed("1 hour") + " && " + pressed("Allowed"),
 		"#/nodes?nodes.filter=in+force&shards.sort=-Refused":                    field("Filter: Nodes", "in force"),
 		"#/replay?source=decision_log&since=2h&until=1h&rules=draft":            field("Since", "2h") + " && " + field("Until", "1h") + " && " + field("Traffic", "decision_log") + " && " + pressed("Compare with a draft"),
+		"#/key?path=%2Fv1%2Forders%2F17&method=PUT&hash=1f2e3d4c5b6a7980":       field("Path", "/v1/orders/17") + " && " + field("Method", "PUT") + " && document.querySelector('section[aria-label=\"Rules that match\"]')?.innerText.includes('orders')",
 		"#/audit?who=ada&what=orders&result=done&since=24h&audit.sort=-Version": field("Who", "ada") + " && " + field("Since", "24h") + " && " + field("Result", "done"),
 	} {
 		b.goTo(hash)
@@ -37,6 +40,29 @@ func TestLinksCarryTheState(t *testing.T) {
 			t.Errorf("%s has become %v", hash, got)
 		}
 	}
+}
+
+// A link to a caller has its path and the hash of its key, so the other person sees what it was
+// denied and which rules match.
+func TestALinkToAKeyHasItsHashAndItsPath(t *testing.T) {
+	w := newWorld(t)
+	busy(w)
+	b := newTab(t, w.pages()+"#/key", desk)
+	b.signIn(operator)
+	b.fill("API key", "sk_live_0")
+	b.fill("Path", "/v1/orders/17")
+	b.click("Look up")
+	b.sees("denied: nothing left")
+	b.await(`/^#\/key\?path=%2Fv1%2Forders%2F17&hash=[0-9a-f]{16}$/.test(location.hash)`)
+	b.run(chromedp.Reload())
+	b.signIn(viewer)
+	b.sees("Denials of sk_…")
+	b.sees("costs 1, had 0 of 30 left")
+	b.await("document.querySelector('section[aria-label=\"Rules that match\"]').innerText.includes('orders')")
+	b.fill("API key", "sk_live_1") // another key in place of the linked one
+	b.click("Look up")
+	b.sees("denied: nothing left")
+	b.lacks("Denials of")
 }
 
 // The decision log of the node is replayed with its old files.
