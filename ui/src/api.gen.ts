@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: d84993269c3b949199c61342b075d6cbdf1711ef33296a9765d5c19ed545f7e5
+// SHA-256 of openapi.yaml: ce8de24e8f5eb35738e58d0887447d025a952a7e0491168f3812576218079e2f
 export interface paths {
     "/rules": {
         parameters: {
@@ -54,6 +54,23 @@ export interface paths {
         post?: never;
         /** Remove a rule */
         delete: operations["deleteRule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rules/{id}/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One rule as its file says it, also a rule whose id is history or diff */
+        get: operations["readRuleOfAnyID"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2178,6 +2195,25 @@ export interface operations {
             412: components["responses"]["E412"];
             413: components["responses"]["E413"];
             503: components["responses"]["E503"];
+        };
+    };
+    readRuleOfAnyID: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a rule. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Part"];
+            400: components["responses"]["E400"];
+            401: components["responses"]["E401"];
+            403: components["responses"]["E403"];
+            404: components["responses"]["E404"];
         };
     };
     readTier: {

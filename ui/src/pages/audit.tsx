@@ -31,7 +31,7 @@ function Select({ label, name, filter, hint }: { label: string; name: (typeof fi
 }
 
 // Entries is the table of a selection. It is also the history of a key.
-export function Entries({ filter }: { filter: Filter }) {
+export function Entries({ filter, empty }: { filter: Filter; empty?: string }) {
   const entries = useLoad(async (signal) => (await call('get', '/audit', { query: { ...filter, n: 1000 }, signal })).data.entries, [JSON.stringify(filter)], 10)
   const columns = [
     { title: 'Time', value: (e: Entry) => e.time, show: (e: Entry) => <Time at={e.time} /> },
@@ -45,7 +45,7 @@ export function Entries({ filter }: { filter: Filter }) {
   return (
     <Await of={entries} what="The audit log was not loaded">
       {(list) => <Table name="audit" caption="Changes" rows={list} columns={columns} keyOf={(e) => e.time + e.from + e.what}
-        empty={selected ? 'Nobody has made such a change since this process started. Empty a field to see more; older changes are in the log of the node.' : 'Nobody has changed anything since this process started. Older changes are in the log of the node.'} />}
+        empty={empty ?? (selected ? 'Nobody has made such a change since this process started. Empty a field to see more; older changes are in the log of the node.' : 'Nobody has changed anything since this process started. Older changes are in the log of the node.')} />}
     </Await>
   )
 }

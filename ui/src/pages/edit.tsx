@@ -28,7 +28,7 @@ export function ruleTarget(id: string): Target {
   return {
     draft: `rule ${id}`, title: `Edit rule ${id}`, verb: 'Publish the rule',
     read: async (signal) => {
-      const { data, etag } = await callText('get', '/rules/{id}', { path: { id }, accept: 'application/yaml', signal })
+      const { data, etag } = await callText('get', '/rules/{id}/', { path: { id }, accept: 'application/yaml', signal })
       return { files: [{ name: id, text: data }], etag }
     },
     check: (files, signal) => call('post', '/rules/validate', { query: { rule: id }, body: textOf(files), signal }),

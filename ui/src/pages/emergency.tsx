@@ -71,12 +71,13 @@ function Left({ ms }: { ms: number }) {
 // lately, since when.
 function useAge(): { left: number; asOf: ComponentChildren } {
   const { state, at, error } = useStore(known)
-  const [now, tick] = useState(Date.now())
+  const [, tick] = useState(0)
   useEffect(() => {
     if (!state?.on) return undefined
-    const timer = setInterval(() => tick(Date.now()), 1000)
+    const timer = setInterval(() => tick((n) => n + 1), 1000)
     return () => clearInterval(timer)
   }, [state?.on])
+  const now = Date.now()
   const late = error !== undefined || now - at > 3000 * period
   return {
     left: Date.parse(state?.until ?? '') - now,

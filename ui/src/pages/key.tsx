@@ -90,8 +90,10 @@ function Found({ caller, name }: { caller: Caller; name: (hash: string) => void 
   const hash = why.data?.hash
   useEffect(() => { if (hash) name(hash) }, [hash])
   const [said, say] = useState('')
+  const [changes, setChanges] = useState(0)
   const done = (text: string) => {
     say(text)
+    setChanges(changes + 1)
     why.reload()
   }
   return (
@@ -109,7 +111,7 @@ function Found({ caller, name }: { caller: Caller; name: (hash: string) => void 
             <Denials list={found.denials} />
           </Panel>
           <Matching caller={caller} />
-          {found.hash && <Done hash={found.hash} />}
+          {found.hash && <Done key={changes} hash={found.hash} />}
         </>
       )}
     </Await>
@@ -117,7 +119,7 @@ function Found({ caller, name }: { caller: Caller; name: (hash: string) => void 
 }
 
 function Done({ hash }: { hash: string }) {
-  return <Panel title="What was done to it" note="on this node"><Entries filter={{ key_hash: hash }} /></Panel>
+  return <Panel title="What was done to it" note="on this node"><Entries filter={{ key_hash: hash }} empty="Nobody has changed this key since this process started. Older changes are in the log of the node." /></Panel>
 }
 
 function Matching({ caller }: { caller: Caller }) {
@@ -137,7 +139,7 @@ function Explained({ caller }: { caller: Caller }) {
   ]
   return (
     <Await of={explained} what="The rules were not explained">
-      {(rules) => <Table name="explained" caption="Rules that match" rows={rules} columns={columns} keyOf={(r) => r.rule} empty="No rule matches such a request, so it is allowed. Give the path, the method or other parts of the request that rules read." />}
+      {(rules) => <Table name="explained" caption="Rules that match" rows={rules} columns={columns} keyOf={(r) => r.rule} empty={`No rule matches a request ${caller.path ? 'with this path and method' : 'without a path. Give the path'}.`} />}
     </Await>
   )
 }
@@ -183,7 +185,7 @@ function InCanary({ of }: { of: NonNullable<Why['canary']> }) {
 function Limits({ name, caption, list, hint }: { name: string; caption: string; list: State[]; hint?: string | undefined }) {
   const columns = [
     { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <a href={href(['rules', s.rule ?? ''])}>{s.rule}</a> },
-    { title: 'Limit', value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
+    { title: 'Limit', wide: true, value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
     { title: 'Left', value: (s: State) => s.remaining, show: (s: State) => <Left of={s} /> },
     { title: 'Full again', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
     { title: 'State', value: verdict, show: (s: State) => <Badge kind={verdict(s) === 'allowed' ? 'good' : 'bad'}>{verdict(s)}</Badge> },
@@ -205,7 +207,7 @@ export function Denials({ list }: { list: Denial[] }) {
   const columns = [
     { title: 'Time', value: (d: Denial) => d.time, show: (d: Denial) => <Time at={d.time} /> },
     { title: 'Rule', value: (d: Denial) => d.rule || 'deny list', show: (d: Denial) => (d.rule ? <a href={href(['rules', d.rule])}>{d.rule}</a> : 'deny list') },
-    { title: 'Why', value: reasonOf },
+    { title: 'Why', value: reasonOf, wide: true },
     { title: 'Path', value: (d: Denial) => d.path ?? '', show: (d: Denial) => <code>{d.path}</code> },
     { title: 'Surface', value: (d: Denial) => d.surface },
     { title: 'Key', value: (d: Denial) => d.key, show: (d: Denial) => <code title={`hash ${d.hash}`}>{d.key}</code> },

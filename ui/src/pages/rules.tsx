@@ -150,7 +150,7 @@ function OneRule({ id }: { id: string }) {
   const who = useStore(identity)
   const by = (useRoute().query.get('by') ?? 'denied') as 'denied' | 'allowed' | 'shadow'
   const words = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { rule: id }, signal })).data.rules[0], [id], 5)
-  const rule = useLoad(async (signal) => (await callText('get', '/rules/{id}', { path: { id }, accept: 'application/yaml', signal })).data, [id])
+  const rule = useLoad(async (signal) => (await callText('get', '/rules/{id}/', { path: { id }, accept: 'application/yaml', signal })).data, [id])
   return (
     <Page title={id} lead={<a href={href(['rules'])}>All rules</a>}
       actions={may('operator', who) && <>
@@ -246,7 +246,7 @@ function NewRule() {
 
 function DeleteRule({ id }: { id: string }) {
   const [reason, setReason] = useState('')
-  const rule = useLoad((signal) => callText('get', '/rules/{id}', { path: { id }, accept: 'application/yaml', signal }), [id])
+  const rule = useLoad((signal) => callText('get', '/rules/{id}/', { path: { id }, accept: 'application/yaml', signal }), [id])
   return (
     <Page title={`Delete rule ${id}`} lead="Nothing is deleted until you confirm.">
       <Await of={rule} what="The rule was not loaded">

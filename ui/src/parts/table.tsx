@@ -10,6 +10,7 @@ export interface Column<T> {
   value: (row: T) => string | number
   // unit is that of the values; copies have it in the title.
   unit?: string
+  wide?: boolean // its texts are sentences
   show?: (row: T) => ComponentChildren
 }
 
@@ -54,7 +55,7 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, ke
           <tbody>
             {selected.slice(0, shown).map((row) => (
               <tr key={keyOf(row)}>
-                {columns.map((c) => <td key={c.title} class={isNumeric(rows, c) ? 'number' : ''}>{c.show ? c.show(row) : c.value(row)}</td>)}
+                {columns.map((c) => <td key={c.title} class={isNumeric(rows, c) ? 'number' : c.wide ? 'wide' : ''}>{c.show ? c.show(row) : c.value(row)}</td>)}
               </tr>
             ))}
           </tbody>

@@ -135,6 +135,7 @@ func (a *API) endpoints() []endpoint {
 		{"PUT /rules", Admin, a.putSet},
 		{"POST /rules/validate", Viewer, a.validate},
 		{"GET /rules/{id}", Viewer, a.read(ruleedit.TextOfRule)},
+		{"GET /rules/{id}/{$}", Viewer, a.read(ruleedit.TextOfRule)}, // also of ids such as history
 		{"PUT /rules/{id}", Operator, a.put("rule", ruleTag, ruleedit.PutRule)},
 		{"DELETE /rules/{id}", Operator, a.remove("rule", ruleTag, ruleedit.DeleteRule)},
 		{"GET /rules/tier/{tier}", Viewer, a.read(ruleedit.TextOfTier)},

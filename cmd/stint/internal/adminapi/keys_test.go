@@ -300,6 +300,20 @@ func TestErrorsOfTheStoreSayWhatWasDone(t *testing.T) {
 	}
 }
 
+// Rules whose ids are also the names of endpoints are read like others.
+func TestRulesNamedLikeEndpointsAreRead(t *testing.T) {
+	f := newFixture(t, shop)
+	for _, id := range []string{"history", "diff", "tier", "validate", "versions", "rollback", "override", "orders"} {
+		put := f.want(200, "PUT", "/rules/"+id, `{"match":{"path":"/`+id+`"},"limit":"7/m"}`)
+		got := f.want(200, "GET", "/rules/"+id+"/", "", "Accept", "text/yaml")
+		if !strings.Contains(got.body, "id: "+id) || got.header.Get("ETag") != put.header.Get("ETag") {
+			t.Errorf("%s: %s", id, got.body)
+		}
+		f.want(200, "DELETE", "/rules/"+id, "", "If-Match", got.header.Get("ETag"))
+		f.want(404, "GET", "/rules/"+id+"/", "")
+	}
+}
+
 // Clients remove the segments . and .. from the path of a URL, so such keys are in the query.
 func TestKeysThatAreSegmentsOfAPath(t *testing.T) {
 	f := newFixture(t, shop)

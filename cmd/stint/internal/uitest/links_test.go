@@ -121,3 +121,20 @@ func TestOneOfSeveralFilesIsEdited(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// A rule whose id is also the name of an endpoint is shown and edited like others.
+func TestARuleNamedLikeAnEndpointIsEdited(t *testing.T) {
+	w := newWorld(t)
+	w.do(http.MethodPut, "/rules/history", "{match: {path: /history}, by: [ip], limit: 7/m}")
+	b := newTab(t, w.pages()+"#/rules/history", desk)
+	b.signIn(operator)
+	b.await("document.querySelector('pre.text').innerText.includes('limit: 7/m')")
+	b.click("Edit…")
+	b.await(editor + ".innerText.includes('limit: 7/m')")
+	b.write("id: history\nmatch: {path: /history}\nby: [ip]\nlimit: 8/m\n")
+	b.sees("No mistakes.")
+	b.click("Review the change…")
+	b.fill("Reason", "one more")
+	b.click("Publish the rule")
+	b.sees("8 a minute for each address")
+}
