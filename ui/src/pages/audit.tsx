@@ -36,9 +36,9 @@ export function Entries({ filter, empty }: { filter: Filter; empty?: string }) {
   const columns = [
     { title: 'Time', value: (e: Entry) => e.time, show: (e: Entry) => <Time at={e.time} /> },
     { title: 'Who', value: (e: Entry) => `${e.who} (${e.role})` },
-    { title: 'What', value: (e: Entry) => e.what },
+    { title: 'What', wide: true, value: (e: Entry) => e.what },
     { title: 'Result', value: (e: Entry) => e.result + (e.forced ? ', forced' : ''), show: (e: Entry) => <Result of={e} /> },
-    { title: 'Reason', value: (e: Entry) => e.why ?? '' },
+    { title: 'Reason', wide: true, value: (e: Entry) => e.why ?? '' },
     { title: 'From', value: (e: Entry) => e.from },
   ]
   const selected = Object.values(filter).some(Boolean)

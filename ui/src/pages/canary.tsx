@@ -110,7 +110,7 @@ function Comparison({ of }: { of: Running }) {
     <Panel title="Comparison" note={`counted by ${many(of.nodes, 'node')}, every 5 seconds`}>
       <Table name="sides" caption="Requests under the new and the old rules" rows={sides} columns={columns} keyOf={(s) => s.name} empty="" />
       <p>
-        The denied share under the new rules is {share(Math.abs(more))} {more < 0 ? 'lower' : 'higher'}. <Badge kind={more > of.abort_above ? 'bad' : 'good'}>{more > of.abort_above ? 'above' : 'within'} the bound of {share(of.abort_above)}</Badge>
+        The denied share under the new rules is {more === 0 ? 'that under the old ones' : `${share(Math.abs(more))} ${more < 0 ? 'lower' : 'higher'}`}. <Badge kind={more > of.abort_above ? 'bad' : 'good'}>{more > of.abort_above ? 'above' : 'within'} the bound of {share(of.abort_above)}</Badge>
         {' '}{Math.min(decided(control), decided(canary)) < of.least_requests && <span class="quiet">One side has had fewer than {many(of.least_requests, 'request')}, so nothing is decided yet.</span>}
       </p>
     </Panel>

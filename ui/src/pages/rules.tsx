@@ -210,7 +210,7 @@ function History({ rule }: { rule: string }) {
     { title: 'Time', value: (v: Changed) => v.time ?? '', show: (v: Changed) => <Time at={v.time} /> },
     { title: 'The rule was', value: (v: Changed) => v.change ?? '' },
     { title: 'Who', value: (v: Changed) => v.author ?? '' },
-    { title: 'Reason', value: (v: Changed) => v.comment ?? '' },
+    { title: 'Reason', wide: true, value: (v: Changed) => v.comment ?? '' },
     { title: '', value: () => '', show: (v: Changed) => <a class="button" href={href(['versions'], { from: String(v.previous), to: v.version })} aria-label={`Changes of version ${v.version}`}>Changes</a> },
   ]
   return (

@@ -30,7 +30,7 @@ function List({ route }: { route: Route }) {
     { title: 'Version', value: (v: Version) => v.version, show: (v: Version) => <><a href={href(['versions', String(v.version)])}>{v.version}</a>{v.version === current && <> <Badge kind="good">in force</Badge></>}{v.canary && <> <Badge kind="warn">canary</Badge></>}</> },
     { title: 'Time', value: (v: Version) => v.time ?? '', show: (v: Version) => <Time at={v.time} /> },
     { title: 'Who', value: (v: Version) => v.author ?? '' },
-    { title: 'Reason', value: (v: Version) => v.comment ?? '' },
+    { title: 'Reason', wide: true, value: (v: Version) => v.comment ?? '' },
     { title: 'From', value: () => '', show: pick('from', from) },
     { title: 'To', value: () => '', show: pick('to', to) },
     ...(admin ? [{ title: '', value: () => '', show: (v: Version) => (v.version === current ? null : <a class="button" href={href(['versions', String(v.version), 'rollback'])} aria-label={`Roll back to version ${v.version}`}>Roll back…</a>) }] : []),
