@@ -35,7 +35,6 @@ func TestAnEmergencyIsCountedDownWithoutTheServer(t *testing.T) {
 
 // While the store and the source of the rules fail, each control says what was not done.
 func TestControlsSayWhatWasNotDoneWithoutTheStore(t *testing.T) {
-	t.Parallel() // it waits most of its time
 	w := newWorld(t)
 	w.do(http.MethodPut, "/rules?canary=20%25&force=true", strings.Replace(someRules, "20/m", "19/m", 1))
 	canary, b := newTab(t, w.pages()+"#/canary", desk), newTab(t, w.pages()+"#/key", phone)
