@@ -122,7 +122,7 @@ func (b *backend) put(ctx context.Context, s *cas.Swap) {
 	err := b.do(ctx, b.putting(s))
 	switch item, lost := lostTo(err); {
 	case err == nil:
-		s.Outcome = cas.Done
+		s.Outcome, s.Written = cas.Done, s.Version
 	case lost:
 		loseTo(s, item)
 	case nothingWritten(err):

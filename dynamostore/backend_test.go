@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/cas"
 	"github.com/stintdev/stint/internal/dynamotest"
 )
@@ -131,9 +132,13 @@ func swapsOnce(t *testing.T, b transacting, e emulator) {
 		t.Fatal(got)
 	}
 	first := swapOf("a", 0, "one")
-	swapped(t, b.Swap, []cas.Swap{first, swapOf("b", 0, "two")}, cas.Done, cas.Done)
+	made := []cas.Swap{first, swapOf("b", 0, "two")}
+	swapped(t, b.Swap, made, cas.Done, cas.Done)
 	late := []cas.Swap{swapOf("a", 0, "late")}
 	swapped(t, b.Swap, late, cas.Lost)
+	if made[0].Written != first.Version || late[0].Written != 0 {
+		t.Errorf("version %d is written as %d, and a lost write as %d", first.Version, made[0].Written, late[0].Written)
+	}
 	if known := late[0].Known; known != e.returnsItems || known && (late[0].Current.Version != first.Version || string(late[0].Current.Value) != "one") {
 		t.Errorf("%+v", late[0])
 	}
@@ -151,6 +156,30 @@ func swapsOnce(t *testing.T, b transacting, e emulator) {
 	if got := loaded(t, b, "a"); got[0].Version != second.Version {
 		t.Error(got)
 	}
+}
+
+// The second write of an item is remembered, so the checks after it do not read the item. A
+// denial reads it.
+func TestRememberedItemsAreNotRead(t *testing.T) {
+	eachEmulator(t, func(t *testing.T, e emulator) {
+		migrate(t, e.URL("limits"))
+		o := options(t, e.URL("limits"))
+		o.Heartbeat = -1
+		s, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		claim := stint.Claim{Key: "k", Limit: stint.MustParseLimit("5/h"), Cost: 1}
+		for i := range 6 {
+			if d, err := s.Take(inTime(t), claim); err != nil || d.Allowed != (i < 5) {
+				t.Fatal(i, d, err)
+			}
+		}
+		if st := s.Stats(); st.Swaps != 5 || st.Remembered != 3 || st.Lost != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
 }
 
 func keepsAnyKey(t *testing.T, b transacting, _ emulator) {

@@ -11,8 +11,8 @@
 //   - Decisions equal those of package stint, to the microsecond. DynamoDB has no clock that
 //     decisions could use, so the time is that of the process. Keep the clocks of the
 //     processes in step: the heartbeats compare them.
-//   - A check is a consistent read, and a conditional write if it is charged. A denial and a
-//     peek are one read.
+//   - A check that is charged is a conditional write, and a consistent read before it unless
+//     this process wrote the item last. A denial and a peek are one read.
 //   - A group of claims is charged as one, also across identities: a transaction writes all
 //     of its items or none. With Options.NoTransactions, which costs half as much, such a
 //     group is written item by item.

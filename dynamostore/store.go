@@ -102,10 +102,13 @@ type Stats struct {
 	CallerBytes    int64
 	CallersRefused uint64
 
-	Swaps     uint64 // items written
-	Lost      uint64 // rounds of one or more checks that found an item changed by another process, and tried again
-	Unknown   uint64 // rounds whose write was not answered, and that looked for it in the item
-	Throttled uint64 // calls that DynamoDB refused because it gets too many
+	Swaps uint64 // items written
+	// Remembered is how many of Swaps wrote an item that this process wrote last and did not
+	// read.
+	Remembered uint64
+	Lost       uint64 // rounds of one or more checks that found an item changed by another process, and tried again
+	Unknown    uint64 // rounds whose write was not answered, and that looked for it in the item
+	Throttled  uint64 // calls that DynamoDB refused because it gets too many
 }
 
 // Stats returns the store's current counters and gauges. It sends nothing.
@@ -117,7 +120,7 @@ func (s *Store) Stats() Stats {
 	return Stats{
 		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured,
 		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
-		Swaps: t.Swaps, Lost: t.Lost, Unknown: t.Unknown, Throttled: t.Throttled,
+		Swaps: t.Swaps, Remembered: t.Remembered, Lost: t.Lost, Unknown: t.Unknown, Throttled: t.Throttled,
 	}
 }
 
