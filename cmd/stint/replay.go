@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -99,9 +100,7 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if wrong := unknownBy(err); wrong != nil {
 		return errors.Join(wrong, store.cleanUp(ctx), decisions.close())
 	}
-	if defect, panicked := errors.AsType[*replay.PanicError](err); panicked {
-		_, _ = cmd.ErrOrStderr().Write(defect.Stack)
-	}
+	writeStack(cmd.ErrOrStderr(), err)
 	if report.CutShort && ctx.Err() != nil {
 		err = errInterrupted
 	}
@@ -109,6 +108,13 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
 	}
 	return errors.Join(err, store.cleanUp(ctx), decisions.close(), html.write(f.page(&report, &options, args)), f.print(cmd, &report))
+}
+
+// writeStack writes the stack of a panic in a replay.
+func writeStack(w io.Writer, err error) {
+	if defect, panicked := errors.AsType[*replay.PanicError](err); panicked {
+		_, _ = w.Write(defect.Stack)
+	}
 }
 
 // options checks the flags and converts them.

@@ -11,14 +11,16 @@ import (
 	"time"
 )
 
-// A signal ends a replay in memory, which then reports what it has decided, marked as cut short.
+// A signal ends a replay in memory and a search of limits, which then report what they have decided or
+// read, marked as cut short.
 func TestInterruptedReplayReports(t *testing.T) {
 	rules := writeFile(t, t.TempDir()+"/rules.yaml", "rules: [{id: one, by: [key], limit: 3, window: 1h}]")
 	for name, args := range map[string][]string{
-		"limit":   {"--limit", "3/h", "--by", "key"},
-		"rules":   {"--rules", rules},
-		"retries": {"--rules", rules, "--retries", "hammer"},
-		"sweep":   {"--limit", "3/h", "--by", "key", "--sweep", "limit=3..4"},
+		"limit":   {"replay", "--limit", "3/h", "--by", "key"},
+		"rules":   {"replay", "--rules", rules},
+		"retries": {"replay", "--rules", rules, "--retries", "hammer"},
+		"sweep":   {"replay", "--limit", "3/h", "--by", "key", "--sweep", "limit=3..4"},
+		"suggest": {"suggest", "--by", "key"},
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(name+"/"+s.String(), func(t *testing.T) { wantReported(t, s, args) })
@@ -35,7 +37,7 @@ func wantReported(t *testing.T, s syscall.Signal, args []string) {
 	}
 	t.Cleanup(func() { input.Close(); output.Close() })
 	var report, log bytes.Buffer
-	c := exec.Command(binary, append(append([]string{"replay", "--json", "--reorder", "0"}, args...), "-")...)
+	c := exec.Command(binary, append(args[:len(args):len(args)], "--json", "--reorder", "0", "-")...)
 	c.Env, c.Stdin, c.Stdout, c.Stderr = cleanEnvironment(), input, &report, &log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -50,14 +52,15 @@ func wantReported(t *testing.T, s syscall.Signal, args []string) {
 	killed := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
 	defer killed.Stop()
 	_ = c.Wait() // its status follows
-	if status := c.ProcessState.ExitCode(); status != exitFailed || !strings.Contains(log.String(), "replay: interrupted") {
+	if status := c.ProcessState.ExitCode(); status != exitFailed || !strings.Contains(log.String(), args[0]+": interrupted") {
 		t.Errorf("status %d: %s", status, &log)
 	}
 	var got struct {
 		CutShort bool  `json:"cut_short"`
 		Events   int64 `json:"events"`
+		Windows  []any `json:"windows"`
 	}
-	if err := json.Unmarshal(report.Bytes(), &got); err != nil || !got.CutShort || got.Events == 0 {
+	if err := json.Unmarshal(report.Bytes(), &got); err != nil || !got.CutShort || got.Events == 0 || args[0] == "suggest" && len(got.Windows) == 0 {
 		t.Errorf("%v: %s", err, &report)
 	}
 }

@@ -123,7 +123,7 @@ func (f *replayFlags) newMemcached(s *replayStore, _ *secret.Text, clock func() 
 }
 
 // untilSignal returns a context that ends at the first signal: a replay then deletes its keys and
-// reports what it has decided. A second signal ends the process at once.
+// reports what it has decided, and a search reports on what it has read. A second signal ends the process at once.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, restore := signal.NotifyContext(ctx, endingSignals()...)
 	context.AfterFunc(ctx, restore)

@@ -51,6 +51,7 @@ func (f *replayFlags) sweep(cmd *cobra.Command, args []string, o replay.Options)
 	if wrong := unknownBy(err); wrong != nil {
 		return wrong
 	}
+	writeStack(cmd.ErrOrStderr(), err)
 	if report.CutShort && ctx.Err() != nil {
 		err = errInterrupted
 	}

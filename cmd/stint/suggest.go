@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -63,10 +64,16 @@ func (f *suggestFlags) run(cmd *cobra.Command, args []string) error {
 	defer inputs.close()
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	options.Replay.Progress = progress.show
-	report, err := limitsearch.Find(cmd.Context(), options, inputs.named...)
+	ctx, restore := untilSignal(cmd.Context())
+	defer restore()
+	report, err := limitsearch.Find(ctx, options, inputs.named...)
 	progress.clear()
 	if wrong := unknownBy(err); wrong != nil {
 		return wrong
+	}
+	writeStack(cmd.ErrOrStderr(), err)
+	if ctx.Err() != nil {
+		err = suggestInterrupted(&report, err)
 	}
 	printBadLines(cmd.ErrOrStderr(), report.UnreadableLines, report.Unreadable)
 	if err == nil && report.DecisionLog == nil {
@@ -78,6 +85,17 @@ func (f *suggestFlags) run(cmd *cobra.Command, args []string) error {
 	text := json.NewEncoder(cmd.OutOrStdout())
 	text.SetIndent("", "  ")
 	return errors.Join(err, text.Encode(report))
+}
+
+// suggestInterrupted returns the error of a search that may have ended at a signal.
+func suggestInterrupted(report *limitsearch.Report, err error) error {
+	switch {
+	case report.CutShort:
+		return errors.New("suggest: interrupted: the report covers the events read so far")
+	case errors.Is(err, context.Canceled):
+		return errors.New("suggest: interrupted during the search: the report has no limits")
+	}
+	return err
 }
 
 // options checks the flags and converts them.

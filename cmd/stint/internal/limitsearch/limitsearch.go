@@ -110,6 +110,10 @@ var windows = [...]struct {
 }{{"1s", time.Second}, {"1m", time.Minute}, {"1h", time.Hour}, {"1d", 24 * time.Hour}}
 
 // Find reads the inputs and returns the least limits.
+//
+// If ctx ends while the inputs are read, Find searches the events read until then, and the error
+// comes with a report that is marked as cut short. If ctx ends during the search, the report has no
+// limits.
 func Find(ctx context.Context, options Options, inputs ...replay.Input) (Report, error) {
 	if !(options.DenyBelow > 0 && options.DenyBelow <= 1) {
 		return Report{}, fmt.Errorf("deny-below: %v is out of range (use a share above 0 and at most 1)", options.DenyBelow)
@@ -118,12 +122,19 @@ func Find(ctx context.Context, options Options, inputs ...replay.Input) (Report,
 	callers := newCallers(options.Busiest > 0)
 	reading, err := replay.ReadKeys(ctx, options.Replay, callers.add, inputs...)
 	report := Report{Reading: reading, By: options.Replay.By, DenyBelow: options.DenyBelow, LeftOut: callers.leftOut, Windows: []Window{}, Buckets: []Bucket{}}
-	if ctx.Err() != nil || callers.events == 0 {
+	if reading.Events == 0 || callers.events == 0 { // after a panic, the reading has no events
 		return report, err
+	}
+	if reading.CutShort {
+		ctx = context.WithoutCancel(ctx)
 	}
 	report.Busiest = callers.busiest(&options)
 	s := search{callers: callers, below: options.DenyBelow}
-	return report, errors.Join(err, s.fill(ctx, &report))
+	if ended := s.fill(ctx, &report); ended != nil {
+		report.Windows = []Window{}
+		return report, errors.Join(err, ended)
+	}
+	return report, err
 }
 
 // search looks for limits over the requests of all callers.

@@ -224,3 +224,26 @@ func TestGreatCosts(t *testing.T) {
 		t.Errorf("%v %+v", err, r)
 	}
 }
+
+// A search that is ended in the reading searches what was read. One that is ended later tells no limits.
+func TestEndedSearch(t *testing.T) {
+	line := `{"t_us":1772521925000000,"api_key":"sk_live_busy_1234567890"}` + "\n"
+	options := Options{Replay: replay.Options{By: "api_key"}, DenyBelow: 0.5, Busiest: 1}
+
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	options.Replay.Hash = func(string) string { end(); return "hash" } // the list of callers is made between reading and search
+	report, err := Find(ctx, options, inputOf(line))
+	if !errors.Is(err, context.Canceled) || report.CutShort || report.Events != 1 || len(report.Windows) != 0 || report.Suggested != nil {
+		t.Errorf("ended in the search: %v: %+v", err, report)
+	}
+
+	ctx, end = context.WithCancel(t.Context())
+	defer end()
+	options.Replay.Hash = nil
+	options.Replay.Progress = func(replay.Progress) { end() }
+	report, err = Find(ctx, options, inputOf(strings.Repeat(line, 1_000_000)))
+	if !errors.Is(err, context.Canceled) || !report.CutShort || report.Events == 0 || report.Events == 1_000_000 || len(report.Windows) != len(windows) {
+		t.Errorf("ended in the reading: %v: %d events, %d windows", err, report.Events, len(report.Windows))
+	}
+}

@@ -5,10 +5,11 @@ import "context"
 // completeMinutes passes on the events of a reader, without those of decision logs in minutes that
 // lack lines.
 //
-// The line that shows a gap comes behind it, perhaps as the first of the next minute. So an event
-// waits until there is an event of the next but one minute. Gaps of files are known before. Once a decision log is read, the events
-// of all inputs wait, because they stay in order. A gap of a pipe that shows later than that leaves out
-// only what still waits: this takes the memory of three minutes of events, not of the whole log.
+// The gaps of files are known before their events are read. In a pipe, the line that shows a gap comes
+// behind it, perhaps as the first of the next minute. So an event waits until there is an event of the
+// next but one minute. Once a decision log is read, the events of all inputs wait, because they stay in
+// order. A gap of a pipe that shows later than that leaves out only what still waits: this takes the
+// memory of three minutes of events, not of the whole log.
 type completeMinutes struct {
 	log     *logTally
 	each    func(context.Context, *pending) error
