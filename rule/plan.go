@@ -12,7 +12,8 @@ import "github.com/stintdev/stint"
 type Plan struct{ request *request }
 
 // Plan finds the rules that match the request, as [Set.Decide] does. The plan
-// holds the attributes until it is released.
+// holds the attributes until it is released. No context bounds the delays of its leaky
+// buckets: a call for many requests has one deadline, which is not theirs.
 func (s *Set) Plan(a Attributes, cost int64) Plan {
 	q := s.borrow(a, cost)
 	q.plan()

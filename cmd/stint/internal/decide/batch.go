@@ -16,6 +16,10 @@ import (
 // together, each in its order as if it were alone.
 //
 // A surface adds items, calls Decide once, reads an Answer for each item, and calls End.
+// The deadline of the call does not bound the delays of leaky buckets, as it does in
+// [rule.Set.Decide]: it is how long the caller waits for the answer, and not how long the
+// request that is decided can wait.
+//
 // A batch keeps its memory after End, so surfaces pool batches. It must not be used by
 // several goroutines at once.
 type Batch struct {

@@ -115,6 +115,29 @@ func TestBatchDecidesAllItemsByOneCall(t *testing.T) {
 	}
 }
 
+// The deadline of a call is for its answer, and says nothing of the requests that its checks decide.
+func TestDeadlineOfTheCallBoundsNoDelay(t *testing.T) {
+	w := newWorld(t)
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte("rules:\n  - {id: a, by: [api_key], algorithm: leaky_bucket, params: {limit: 1, window: 1h, queue: 5}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rules.set = set
+	limits := set.Rules()[0].Effective(set)[0].Limits
+	for range 3 {
+		_ = w.batch.Check(rule.Map{"api_key": "k"}, 1)
+		_ = w.batch.Take(&Take{Key: "own", Limits: limits, Cost: 1})
+	}
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	w.batch.Decide(ctx, time.Now())
+	for i := range w.batch.Len() {
+		if a, err := w.batch.Answer(i); err != nil || !a.Decision.Allowed || i >= 2 && a.Decision.Delay < 59*time.Minute {
+			t.Errorf("%d: %v, %+v", i, err, a)
+		}
+	}
+}
+
 func TestAFailureOfTheStoreFailsEachItemThatNeedsIt(t *testing.T) {
 	w := newWorld(t)
 	b, limits := w.batch, []stint.Limit{mustLimit(t, "2/h")}
