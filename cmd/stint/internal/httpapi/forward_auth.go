@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/nodeadline"
 	"github.com/stintdev/stint/httplimit"
 )
 
@@ -67,7 +68,8 @@ func (a *ForwardAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // be rejected. It has been counted then, so that nobody tries tokens without a limit.
 func (a *ForwardAuth) decide(original *http.Request) (httplimit.Answer, error) {
 	q := httplimit.NewRequest(original, &a.identity)
-	answer, err := a.decider.Decide(original.Context(), q)
+	ctx := nodeadline.Of(original.Context()) // the deadline of a call over gRPC is not that of the original request
+	answer, err := a.decider.Decide(ctx, q)
 	if err == nil && answer.Allowed() {
 		err = q.TokenError()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/nodeadline"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -115,8 +116,8 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 			return err
 		}
 		defer r.close()
-		whole, err := r.run(withoutDeadline{ctx})
-		if !fails.any() { // otherwise the counts may be wrong
+		whole, err := r.run(nodeadline.Of(ctx)) // the recorded requests have other deadlines
+		if !fails.any() {                       // otherwise the counts may be wrong
 			report = whole
 		}
 		return err

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -102,6 +104,22 @@ func TestExtAuthzAnswersAsForwardAuth(t *testing.T) {
 }
 
 // A peer that is not trusted speaks for itself, whatever source it names.
+// The deadline of the call is how long the proxy waits for the answer. It does not bound the delay of
+// the request, which the proxy or its upstream applies.
+func TestExtAuthzDelaysPastTheDeadlineOfTheCall(t *testing.T) {
+	t.Parallel()
+	s := run(t, Config{GRPC: "127.0.0.1:0", Rules: rulesFile(t, "rules: [{id: slow, by: [ip], algorithm: leaky_bucket, params: {limit: 1, window: 1h, queue: 5}}]")})
+	client := authpb.NewAuthorizationClient(dialGRPC(t, s))
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	for i := range 3 {
+		got, err := client.Check(ctx, described("192.0.2.1", "/", nil))
+		if delay := got.GetDynamicMetadata().GetFields()["delay_ms"].GetNumberValue(); err != nil || code(got) != 200 || i > 0 && delay < time.Minute.Seconds()*1000 {
+			t.Errorf("%d: %v, %v", i, got, err)
+		}
+	}
+}
+
 func TestExtAuthzOfAnUntrustedPeer(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: "127.0.0.1:0", Rules: rulesFile(t, extAuthzRules)})
