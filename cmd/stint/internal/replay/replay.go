@@ -117,7 +117,8 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Report, error) 
 		}
 		defer r.close()
 		whole, err := r.run(nodeadline.Of(ctx)) // the recorded requests have other deadlines
-		if !fails.any() {                       // otherwise the counts may be wrong
+		// After a panic the counts may be wrong.
+		if !fails.any() {
 			report = whole
 		}
 		return err
