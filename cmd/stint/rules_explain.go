@@ -70,12 +70,19 @@ func (f *explainFlags) read(set *rule.Set) (rule.Map, error) {
 	if f.attributes == "" {
 		return nil, usagef(`attributes: is missing (write it as '{"api_key":"alice","path":"/v1/orders"}')`)
 	}
-	given := map[string]string{}
+	given := map[string]any{}
 	if err := json.Unmarshal([]byte(f.attributes), &given); err != nil {
-		return nil, usagef(`attributes: is not an object of texts: %w (write it as '{"api_key":"alice"}')`, err)
+		return nil, usagef(`attributes: is not a JSON object of texts (write it as '{"api_key":"alice"}')`)
 	}
 	attributes := rule.Map{}
-	for name, value := range given {
+	for name, v := range given {
+		value, ok := v.(string)
+		switch {
+		case !ok && name == "headers":
+			return nil, usagef(`attributes: headers: is not a text (write each header by itself, as "header:user-agent":"curl")`)
+		case !ok:
+			return nil, usagef(`attributes: %.40q: is not a text (write the value in quotes)`, name)
+		}
 		name = rule.AttributeName(name)
 		if mend := rulecase.UnreadAttribute(set, name); mend != "" {
 			return nil, usagef("attributes: no rule reads %.40q (%s)", name, mend)
