@@ -181,6 +181,9 @@ func (l *printer) impact(r *impact.Result) {
 	default:
 		l.printf("impact: denies %d of the %s allowed since %s (%.1f %%), of %s\n",
 			r.Denied, counted(r.Allowed, "request"), timestamp(r.Since), 100*r.Share, counted(r.Callers, "caller"))
+		if r.Allowed < impact.LeastAllowed {
+			l.printf("impact: too few requests to refuse a change for (fewer than %d)\n", impact.LeastAllowed)
+		}
 	}
 	if r.Admitted > 0 {
 		l.printf("impact: admits %s more than the rules in force (%.1f %% more), of %s\n",

@@ -281,10 +281,10 @@ func Shorten(key string) string {
 }
 
 // Refused reports whether the change denies more than the given share of the
-// originally allowed requests. A sample of fewer than 100 allowed requests
-// proves nothing.
+// originally allowed requests. A sample of fewer than [LeastAllowed] proves nothing.
 func (r *Result) Refused(most float64) bool {
-	return r != nil && r.Allowed >= leastAllowed && r.Share > most
+	return r != nil && r.Allowed >= LeastAllowed && r.Share > most
 }
 
-const leastAllowed = 100
+// LeastAllowed is the number of allowed requests from which on a sample refuses changes.
+const LeastAllowed = 100
