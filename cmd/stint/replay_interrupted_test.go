@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,7 +38,7 @@ func wantReported(t *testing.T, s syscall.Signal, args []string) {
 	}
 	t.Cleanup(func() { input.Close(); output.Close() })
 	var report, log bytes.Buffer
-	c := exec.Command(binary, append(args[:len(args):len(args)], "--json", "--reorder", "0", "-")...)
+	c := exec.Command(binary, slices.Concat(args, []string{"--json", "--reorder", "0", "-"})...)
 	c.Env, c.Stdin, c.Stdout, c.Stderr = cleanEnvironment(), input, &report, &log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
