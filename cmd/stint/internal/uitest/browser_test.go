@@ -6,8 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	goruntime "runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,19 +55,34 @@ var (
 func newTab(t *testing.T, base string, l look) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("lang", "en"), chromedp.Env("TZ=Europe/Berlin"), chromedp.WSURLReadTimeout(patience))
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
 	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
 	unknown := func(string, ...any) {} // the events of a newer browser; Run returns the errors
 	ctx, cancel := chromedp.NewContext(allocator, chromedp.WithErrorf(unknown))
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, base: base}
-	if err := chromedp.Run(ctx); err != nil { // without the bound of b.run, which would end the browser
+	if err := startBrowser(ctx, ended); err != nil {
 		t.Fatal(err)
 	}
 	chromedp.ListenTarget(ctx, b.listen)
 	t.Cleanup(b.faultless)
 	b.run(log.Enable(), b.looks(l), chromedp.Navigate(base))
 	return b
+}
+
+// startBrowser starts the browser of a context, without the bound of b.run, which would end it. The
+// kernel kills the browser together with the thread that starts it, so the thread stays until the
+// browser has ended.
+func startBrowser(ctx context.Context, ended <-chan struct{}) error {
+	started := make(chan error)
+	go func() {
+		goruntime.LockOSThread()
+		started <- chromedp.Run(ctx)
+		<-ended
+	}()
+	return <-started
 }
 
 func (b *tab) looks(l look) chromedp.Action {
@@ -127,6 +146,9 @@ func (b *tab) await(expression string) {
 		ok, err := b.isTrue(expression)
 		if ok {
 			return
+		}
+		if b.ctx.Err() != nil {
+			b.t.Fatalf("the browser has ended, before this was true: %s", expression)
 		}
 		if time.Now().After(end) {
 			b.t.Fatalf("never true: %s (%v)\nThe page at %v:\n%v", expression, err, b.eval("location.href"), b.eval("document.body.innerText"))
@@ -249,4 +271,49 @@ func quote(text string) string {
 		panic(fmt.Sprintf("%q: %v", text, err))
 	}
 	return string(quoted)
+}
+
+// The kernel kills a browser together with the thread that started it. Threads end when other tests
+// end their servers.
+func TestABrowserOutlivesTheThreadOfItsTest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Skip("chromium is not installed (run scripts/install-test-servers)")
+	}
+	var b *tab
+	var thread string
+	onItsThread(func() {
+		thread = fmt.Sprintf("/proc/self/task/%d", syscall.Gettid())
+		b = newTab(t, "about:blank", desk)
+	})
+	if b == nil {
+		t.FailNow()
+	}
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+		if _, err := os.Stat(thread); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the thread does not end")
+		}
+	}
+	b.await("document.body")
+}
+
+// onItsThread runs f on a thread that ends with it. The main thread of a process does not end.
+func onItsThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		goruntime.LockOSThread()
+		if syscall.Gettid() == syscall.Getpid() {
+			onItsThread(f)
+			goruntime.UnlockOSThread()
+			return
+		}
+		f()
+	}()
+	<-done
 }
