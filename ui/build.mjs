@@ -48,9 +48,13 @@ const bundle = await build({
 
 const files = new Map(bundle.outputFiles.map((f) => [basename(f.path), Buffer.from(f.contents)]))
 const named = (prefix, suffix) => [...files.keys()].find((name) => name.startsWith(prefix) && name.endsWith(suffix))
+const main = Object.entries(bundle.metafile.outputs).find(([path]) => basename(path) === named('main-', '.js'))[1]
+// The browser loads what the entry imports at the same time as the entry.
+const preloads = main.imports.filter((i) => i.kind === 'import-statement').map((i) => `<link rel="modulepreload" href="${basename(i.path)}">\n`)
 const page = readFileSync(join(here, 'src/index.html'), 'utf8')
   .replace('main.js', named('main-', '.js'))
   .replace('app.css', named('app-', '.css'))
+  .replace('</head>', `${preloads.join('')}</head>`)
 files.set('index.html', Buffer.from(page))
 
 const licenses = join(admin, 'adminui/licenses')

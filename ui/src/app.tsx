@@ -1,39 +1,52 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { call } from './api'
-import { Failure, Loading } from './parts/basic'
+import { Failure, Loading, Page } from './parts/basic'
 import { forgetDrafts, drafts } from './draft'
 import { useLoad } from './load'
-import { Audit } from './pages/audit'
-import { Canary } from './pages/canary'
-import { Emergency, EmergencyBanner } from './pages/emergency'
-import { Key } from './pages/key'
-import { Lists } from './pages/lists'
 import { Now } from './pages/now'
-import { Nodes } from './pages/nodes'
-import { Replay } from './pages/replay'
-import { RulesPages } from './pages/rules'
 import { SignIn } from './pages/signin'
-import { TiersPages } from './pages/tiers'
-import { Top } from './pages/top'
-import { Versions } from './pages/versions'
+import { EmergencyBanner } from './parts/emergency'
 import { href, useRoute, type Route } from './router'
 import { identity, may, question, signedInAgain, signOut, type Identity } from './session'
-import { useStore } from './store'
+import { Store, useStore } from './store'
 import { ThemeSwitch } from './theme'
 
-const pages: [string, string, ComponentType<{ route: Route }>][] = [
+type Screen = ComponentType<{ route: Route }>
+type Others = typeof import('./pages/others')
+
+// others has the pages other than the first, once one of them was opened.
+const others = new Store<Others | null>(null)
+
+// other returns a page that is loaded when it is opened.
+function other(name: keyof Others): Screen {
+  return function Other({ route }) {
+    const loading = useLoad(async () => others.set(await import('./pages/others')), [])
+    const Opened = useStore(others)?.[name]
+    if (Opened) return <Opened route={route} />
+    if (!loading.error) return <Loading />
+    return (
+      <Page title="Not loaded">
+        <Failure what="The page was not loaded, and nothing was changed" error={new Error(`${loading.error.message} (if the server has been updated, reload)`)} retry={loading.reload} />
+      </Page>
+    )
+  }
+}
+
+const Tiers = other('TiersPages')
+
+const pages: [string, string, Screen][] = [
   ['now', 'Now', Now],
-  ['rules', 'Rules', RulesPages],
-  ['lists', 'Lists', Lists],
-  ['versions', 'Versions', Versions],
-  ['canary', 'Canary', Canary],
-  ['emergency', 'Emergency', Emergency],
-  ['key', 'Key', Key],
-  ['top', 'Top', Top],
-  ['nodes', 'Nodes', Nodes],
-  ['replay', 'Replay', Replay],
-  ['audit', 'Audit', Audit],
+  ['rules', 'Rules', other('RulesPages')],
+  ['lists', 'Lists', other('Lists')],
+  ['versions', 'Versions', other('Versions')],
+  ['canary', 'Canary', other('Canary')],
+  ['emergency', 'Emergency', other('Emergency')],
+  ['key', 'Key', other('Key')],
+  ['top', 'Top', other('Top')],
+  ['nodes', 'Nodes', other('Nodes')],
+  ['replay', 'Replay', other('Replay')],
+  ['audit', 'Audit', other('Audit')],
 ]
 
 export function App() {
@@ -58,7 +71,7 @@ function Frame({ hidden }: { hidden: boolean }) {
   }, [who.data])
   useEffect(() => signedInAgain.watch(who.reload), [])
   const current = route.path[0] ?? pages[0]![0]
-  const Current = current === 'tiers' ? TiersPages : pages.find(([name]) => name === current)?.[2]
+  const Current = current === 'tiers' ? Tiers : pages.find(([name]) => name === current)?.[2]
   if (hidden) return null
   return (
     <>

@@ -1,43 +1,16 @@
 // A canary: new rules for a share of the callers, compared with the others.
 import { useState } from 'preact/hooks'
-import { call, type Schemas } from '../api'
+import { call } from '../api'
 import { attribute, count, many, milliseconds, share } from '../format'
-import { useLoad, type Loaded } from '../load'
+import { useLoad } from '../load'
 import { Await, Badge, Empty, Page, Panel, Time } from '../parts/basic'
+import { decided, deniedShare, running, useCanary, type Counts, type Running } from '../parts/canary'
 import { Confirm } from '../parts/confirm'
 import { DiffText } from '../parts/effects'
 import { Table } from '../parts/table'
 import { href } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
-
-type State = Schemas['Canary']
-type Counts = Schemas['CanaryCounts']
-
-// Running is a canary that is on.
-type Running = Required<Omit<State, 'soak' | 'author' | 'comment' | 'rules_kept'>> & State
-
-function useCanary(): Loaded<State> {
-  return useLoad(async (signal) => (await call('get', '/v1/canary', { signal })).data, [], 5)
-}
-
-function running(state: State | undefined): Running | undefined {
-  return state?.on ? (state as Running) : undefined
-}
-
-// CanaryBanner is on the page Now while a canary is on.
-export function CanaryBanner() {
-  const on = running(useCanary().data)
-  if (!on) return null
-  const { control, canary } = on.requests
-  return (
-    <div class="box warn" role="status" id="canary">
-      <strong>Version {on.version} is tried on {share(on.share)} of the callers.</strong>{' '}
-      Denied: {share(deniedShare(canary))} of {many(canary.requests, 'request')} under the new rules, {share(deniedShare(control))} of {many(control.requests, 'request')} under the old ones.{' '}
-      <a href={href(['canary'])}>Compare, promote or abort</a>
-    </div>
-  )
-}
 
 export function Canary() {
   const state = useCanary()
@@ -115,14 +88,6 @@ function Comparison({ of }: { of: Running }) {
       </p>
     </Panel>
   )
-}
-
-function decided(c: Counts): number {
-  return Math.max(0, c.requests - c.errors)
-}
-
-function deniedShare(c: Counts): number {
-  return c.denied / (decided(c) || 1)
 }
 
 function errorShare(c: Counts): number {

@@ -1,102 +1,20 @@
-// The emergency: one limit on every request for a short time. Its banner is on every page.
-import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
-import { call, type Answer, type Schemas } from '../api'
-import { attribute, duration, localTime, many, milliseconds, perUnit } from '../format'
-import { useLoad } from '../load'
+// The emergency: one limit on every request for a short time.
+import { useState } from 'preact/hooks'
+import { call, type Answer } from '../api'
+import { duration, localTime, many, milliseconds } from '../format'
 import { Badge, Empty, Failure, Field, Loading, Page, Panel, Time } from '../parts/basic'
 import { Confirm } from '../parts/confirm'
+import { capital, known, sentence, switched, useAge, type State } from '../parts/emergency'
 import { Table } from '../parts/table'
-import { href } from '../router'
 import { identity, may } from '../session'
-import { Store, useStore } from '../store'
-
-type State = Schemas['Emergency']
-
-interface Known {
-  state: State | undefined
-  etag: string
-  at: number // the time of the answer, in milliseconds
-  error: Error | undefined
-}
-
-// known is what the banner has read last. The page shows the same.
-const known = new Store<Known>({ state: undefined, etag: '', at: 0, error: undefined })
-
-// period is the time between two questions, in seconds.
-const period = 5
-
-// changes counts the switchings by this page: an answer to an earlier question is then out of date.
-let changes = 0
-
-function learn({ data, etag }: Answer<State>): void {
-  known.set({ state: data, etag, at: Date.now(), error: undefined })
-}
-
-async function look(signal: AbortSignal): Promise<void> {
-  const before = changes
-  const answer = await call('get', '/v1/emergency', { signal })
-  if (before === changes) learn(answer)
-}
-
-// EmergencyBanner follows the emergency, and shows it while it is on. While the server does not
-// answer, the time that is left goes on by the clock of the browser.
-export function EmergencyBanner() {
-  const { state } = useStore(known)
-  const { error } = useLoad(look, [], period)
-  useEffect(() => known.set({ ...known.value, error }), [error])
-  const { left, asOf } = useAge()
-  if (!state?.on) return null
-  if (asOf && left <= 0) {
-    return (
-      <div class="box warn" role="status" id="emergency">
-        <strong>The emergency was to end at <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. {asOf} It may have been replaced or prolonged since. <a href={href(['emergency'])}>Look at it</a>
-      </div>
-    )
-  }
-  return (
-    <div class="box bad" role="status" id="emergency">
-      <strong>Emergency until <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. Switched on by {state.author}{state.reason && `: ${state.reason}`}. <Left ms={left} />{asOf} <a href={href(['emergency'])}>Look at it</a>
-    </div>
-  )
-}
-
-// Left is a timer, which a screen reader does not read out each second.
-function Left({ ms }: { ms: number }) {
-  if (ms <= 0) return null // the clock of the browser is ahead of that of the server
-  return <span role="timer" aria-live="off">{capital(duration(ms))} left. </span>
-}
-
-// useAge returns the milliseconds until the emergency ends and, if the server has not answered
-// lately, since when.
-function useAge(): { left: number; asOf: ComponentChildren } {
-  const { state, at, error } = useStore(known)
-  const [, tick] = useState(0)
-  useEffect(() => {
-    if (!state?.on) return undefined
-    const timer = setInterval(() => tick((n) => n + 1), 1000)
-    return () => clearInterval(timer)
-  }, [state?.on])
-  const now = Date.now()
-  const late = error !== undefined || now - at > 3000 * period
-  return {
-    left: Date.parse(state?.until ?? '') - now,
-    asOf: late && <>As of <Time at={new Date(at).toISOString()} />: the server has not answered since.</>,
-  }
-}
-
-// sentence says a limit in words.
-function sentence(limit: string, by: string): string {
-  return `each ${attribute(by)} may make ${perUnit(limit)}`
-}
+import { useStore } from '../store'
 
 export function Emergency() {
   const writes = may('operator', useStore(identity))
   const { state, etag, error } = useStore(known)
   const [said, say] = useState('')
   const done = (what: string) => (answer: Answer<State>) => {
-    changes++
-    learn(answer)
+    switched(answer)
     say(what + (answer.data.shared || !answer.data.shareable ? '' : '. Only this node obeys, because the source of the rules does not answer: repeat it when the source answers again'))
   }
   return (
@@ -207,8 +125,4 @@ function Consequences({ of, state }: { of: Input; state: State }) {
       <li>It ends by itself after {of.for}{length ? `, at about ${localTime(new Date(Date.now() + length))}` : ''}.{state.on && ` It replaces the emergency that is on: ${sentence(state.limit ?? '', state.by ?? '')}.`}</li>
     </ul>
   )
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
 }

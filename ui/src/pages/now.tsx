@@ -3,14 +3,15 @@
 import { useMemo } from 'preact/hooks'
 import type { Schemas } from '../api'
 import { duration, many, rate, share } from '../format'
-import { countsOf, deniedShare, others, rates, requestsOf, useLive, type Counts, type Live, type Node, type Point, type Rate, type Second } from '../live'
+import { deniedShare, others, rates, requestsOf, useLive, type Counts, type Live, type Node, type Point, type Rate, type Second } from '../live'
 import { Badge, Choice, Empty, Loading, Page, Panel, Tile, Time } from '../parts/basic'
+import { CanaryBanner } from '../parts/canary'
 import { Chart } from '../parts/chart'
+import { SecondsChart, counted } from '../parts/seconds'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
 import { identity } from '../session'
 import { useStore } from '../store'
-import { CanaryBanner } from './canary'
 
 type Degradation = Schemas['LiveDegradation']
 type Scope = 'node' | 'all'
@@ -104,21 +105,6 @@ function Graph({ seconds, rule }: { seconds: Second[]; rule: string }) {
       <SecondsChart seconds={seconds} rule={rule} />
     </Panel>
   )
-}
-
-const counted = ['allowed', 'denied', 'shadow', 'degraded'] as const
-
-// SecondsChart is the chart of one rule, or of all with an empty id.
-export function SecondsChart({ seconds, rule }: { seconds: Second[]; rule: string }) {
-  const { times, series } = useMemo(() => {
-    const counts = seconds.map((s) => countsOf(s, rule))
-    const of = (name: keyof Rate) => counts.map((c, i) => (1000 * c[name]) / seconds[i]!.length_ms)
-    return {
-      times: seconds.map((s) => s.time_ms / 1000),
-      series: counted.map((name) => ({ title: name, colour: `series-${name}`, values: of(name) })),
-    }
-  }, [seconds, rule])
-  return <Chart label={`Requests a second of ${rule || 'all rules'}`} unit="a second" times={times} series={series} span={900} />
 }
 
 // pause is the time, in milliseconds, after which a missing point is a gap in the chart.

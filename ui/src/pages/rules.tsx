@@ -6,12 +6,12 @@ import { deniedShare, requestsOf, shadowShare, useLive } from '../live'
 import { useLoad } from '../load'
 import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Tile, Time } from '../parts/basic'
 import { Change } from '../parts/change'
+import { SecondsChart } from '../parts/seconds'
 import { Table } from '../parts/table'
 import { amend, go, href, useRoute, type Route } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
 import { Edit, newRuleTarget, ruleTarget, setTarget } from './edit'
-import { SecondsChart } from './now'
 import { TopKeys } from './top'
 
 type Rule = Schemas['RuleInWords']

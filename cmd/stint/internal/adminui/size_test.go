@@ -12,34 +12,63 @@ import (
 const (
 	mostFirst  = 60 << 10
 	mostEditor = 250 << 10
+	mostOthers = 40 << 10
 )
 
-// The first load is the page with all files that it names. The editor is everything else.
+// The first load is all that the browser fetches until the first page is complete: the index, the
+// files that it names, those that these import, and the charts. The editor is one file, and the
+// other pages are another.
 func TestThePagesAreSmall(t *testing.T) {
-	text, err := fs.ReadFile(dist, "dist/"+index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := map[string]bool{index: true}
-	for _, match := range regexp.MustCompile(`(?:src|href)="([^":]+)"`).FindAllSubmatch(text, -1) {
-		named[string(match[1])] = true
-	}
-	first, editor := 0, 0
+	sizes, texts := map[string]int{}, map[string]string{}
 	for name, f := range newSite(dist) {
 		size := len(f.plain)
 		if zipped := f.gzipped(); zipped != nil {
 			size = len(zipped)
 		}
-		if named[path.Base(name)] {
+		sizes[path.Base(name)], texts[path.Base(name)] = size, string(f.plain)
+	}
+	first, editor, others := 0, 0, 0
+	loaded := loadedFirst(texts)
+	for name, size := range sizes {
+		switch {
+		case loaded[name]:
 			first += size
-		} else {
+		case strings.HasPrefix(name, "codemirror-"):
 			editor += size
+		case strings.HasPrefix(name, "others-"):
+			others += size
+		default:
+			t.Errorf("it is not known when %s is loaded", name)
 		}
 	}
-	if len(named) != 3 || first > mostFirst || editor > mostEditor {
-		t.Errorf("the first load, %d files, has %d bytes (at most %d), the editor %d (at most %d)", len(named), first, mostFirst, editor, mostEditor)
+	if len(loaded) != 5 || first > mostFirst {
+		t.Errorf("the first load, %d files, has %d bytes (at most %d): %v", len(loaded), first, mostFirst, loaded)
 	}
-	t.Logf("first load %d bytes, editor %d bytes", first, editor)
+	if editor == 0 || editor > mostEditor || others == 0 || others > mostOthers {
+		t.Errorf("the editor has %d bytes (at most %d), the other pages %d (at most %d)", editor, mostEditor, others, mostOthers)
+	}
+	t.Logf("first load %d bytes, editor %d bytes, other pages %d bytes", first, editor, others)
+}
+
+// loadedFirst returns the names of the files of the first load.
+func loadedFirst(texts map[string]string) map[string]bool {
+	imports := regexp.MustCompile(`(?:src|href)="([^":]+)"|(?:from|import)"\./([^"]+)"|import\("\./(plot-[^"]+)"\)`)
+	loaded := map[string]bool{}
+	var load func(name string)
+	load = func(name string) {
+		if loaded[name] {
+			return
+		}
+		loaded[name] = true
+		if name != index && path.Ext(name) != ".js" {
+			return
+		}
+		for _, match := range imports.FindAllStringSubmatch(texts[name], -1) {
+			load(strings.Join(match[1:], ""))
+		}
+	}
+	load(index)
+	return loaded
 }
 
 // The page has no script and no style of its own, which its policy would block.

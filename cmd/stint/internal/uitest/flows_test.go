@@ -294,12 +294,21 @@ func TestLiveViewSurvivesARestart(t *testing.T) {
 	b := newTab(t, w.pages(), desk)
 	b.signIn(viewer)
 	b.await("document.querySelector('canvas')")
+	if size, _ := b.eval(`performance.getEntries().filter(e => 'encodedBodySize' in e && !e.name.includes('/v1/')).reduce((sum, e) => sum + e.encodedBodySize, 0)`).(float64); size < 10<<10 || size > 60<<10 {
+		t.Errorf("the first page fetches %v bytes, want at most 60 KiB", size)
+	}
 	busy(w)
 	b.sees("orders")
 	w.server.Kill()
 	b.sees("The live view is interrupted:")
+	b.click("Versions")
+	b.sees("The page was not loaded, and nothing was changed.")
+	b.audit("a page that was not loaded")
 	w.start()
-	b.await("!document.body.innerText.includes('The live view is interrupted:')")
+	b.click("Try again")
+	b.sees("Every published version")
+	b.click("Now")
+	b.await("document.querySelector('canvas') && !document.body.innerText.includes('The live view is interrupted:')")
 	b.lacks("Sign in again")
 }
 
