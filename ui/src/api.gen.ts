@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: ce8de24e8f5eb35738e58d0887447d025a952a7e0491168f3812576218079e2f
+// SHA-256 of openapi.yaml: 4b4457a1524c38e7915a096b083c52e8a181e9bbf801a5f09fc75bde4e63785f
 export interface paths {
     "/rules": {
         parameters: {
@@ -1496,7 +1496,7 @@ export interface components {
                 diff?: components["schemas"]["Diff"];
                 version?: number;
                 impact?: components["schemas"]["Impact"];
-                /** @description The change may have been made or not: the source of the rules, or the store, failed meanwhile. */
+                /** @description The change may have been made, or not, or in part: the source of the rules, or the store, failed meanwhile. */
                 unknown?: boolean;
             };
         };

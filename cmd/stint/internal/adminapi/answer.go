@@ -95,7 +95,10 @@ func fromStore(e *stint.Error) *apiError {
 
 // changeError is an error while a change is made. If the source or the store fails then, the change
 // may be made or not. If they fail before, it is not made.
-type changeError struct{ err error }
+type changeError struct {
+	err  error
+	made bool // a part of the change is made
+}
 
 func (e *changeError) Error() string { return e.err.Error() }
 func (e *changeError) Unwrap() error { return e.err }

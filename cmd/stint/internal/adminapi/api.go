@@ -246,7 +246,11 @@ func (a *API) bodiesOf(role, needs Role) *bodies {
 // fail answers an error, and logs it unless the caller caused it.
 func (a *API) fail(q *request, err error) {
 	e := asError(err)
-	if _, changing := errors.AsType[*changeError](err); e.Unknown && !changing {
+	switch change, changing := errors.AsType[*changeError](err); {
+	case changing && change.made:
+		part := *e
+		part.Unknown, e = true, &part
+	case e.Unknown && !changing:
 		e.Unknown = false
 		if e.Code == codeSource {
 			e.Message = "the source of the rules does not answer or fails (try again; the log of the node has the cause)"

@@ -221,7 +221,7 @@ func (a *API) finishCanary(r *request, promote bool, result, why string) (_ *out
 	comment = comment[:min(len(comment), maxWhy)]
 	v, err := a.Rules.EndCanary(r.Context(), ruleset.CanaryEnd{Number: number, Promote: promote, Author: r.who.name, Comment: strings.ToValidUTF8(comment, "")})
 	if err != nil {
-		return nil, what, &changeError{err}
+		return nil, what, &changeError{err: err}
 	}
 	a.Rules.CanaryEnded(promote, ruleset.CanaryOperator)
 	return &outcome{Version: v.Number, Hash: v.Hash, Changed: true, Diff: a.compareEnd(before, v, promote)}, what, nil

@@ -138,7 +138,7 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	}
 	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Set: all, Author: r.who.name, Comment: o.comment, After: newest.Number, Canary: o.canary})
 	if err != nil {
-		return nil, &changeError{err}
+		return nil, &changeError{err: err}
 	}
 	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
 	return out, sendTag(r, e, is)

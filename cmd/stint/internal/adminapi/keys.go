@@ -115,7 +115,7 @@ func (a *API) reset(r *request) (any, error) {
 		return nil, err
 	}
 	set, _ := a.Rules.Current()
-	body, err := k.eachState(set, func(c claim) (limitBody, error) { return a.charge(r, c, stint.Forget) })
+	body, err := k.changeEach(set, func(c claim) (limitBody, error) { return a.charge(r, c, stint.Forget) })
 	a.auditedKey(r, "reset", k, err)
 	body.Forgotten, body.Hash = true, a.hashOf(k.name())
 	return body, err
@@ -132,7 +132,7 @@ func (a *API) grant(r *request) (any, error) {
 		return nil, err
 	}
 	set, _ := a.Rules.Current()
-	body, err := k.eachState(set, func(c claim) (limitBody, error) {
+	body, err := k.changeEach(set, func(c claim) (limitBody, error) {
 		before, err := a.state(r, c)
 		if err != nil {
 			return before, err
@@ -150,9 +150,13 @@ func (a *API) grant(r *request) (any, error) {
 func (a *API) charge(r *request, c claim, cost int64) (limitBody, error) {
 	c.Cost = cost
 	if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
-		return limitBody{}, &changeError{err}
+		return limitBody{}, &changeError{err: err}
 	}
-	return a.state(r, c)
+	after, err := a.state(r, c)
+	if err != nil {
+		return after, &changeError{err: err, made: true}
+	}
+	return after, nil
 }
 
 // grantable refuses algorithms that can refund units only if the time of the
@@ -206,6 +210,19 @@ func (k *keyRequest) eachState(set *rule.Set, do func(claim) (limitBody, error))
 		body.Limits = append(body.Limits, one)
 	}
 	return body, err
+}
+
+// changeEach is eachState with a change: one that fails after another was made leaves a part.
+func (k *keyRequest) changeEach(set *rule.Set, do func(claim) (limitBody, error)) (keyBody, error) {
+	made := false
+	return k.eachState(set, func(c claim) (limitBody, error) {
+		one, err := do(c)
+		if err != nil && made {
+			return one, &changeError{err: err, made: true}
+		}
+		made = true
+		return one, err
+	})
 }
 
 // readKey reads the key of a request. With extra, the request may name units.

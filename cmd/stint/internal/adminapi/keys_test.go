@@ -271,30 +271,45 @@ func TestOverridesAndEntriesOfKeys(t *testing.T) {
 	f.want(400, "PUT", "/lists/deny/192.0.2.700", "")
 }
 
-// failingStore fails every claim.
+// failingStore fails every claim after the first ones.
 type failingStore struct {
 	stint.Store
 
-	err error
+	first int // decided by the store
+	err   error
 }
 
-func (s failingStore) Take(context.Context, stint.Claim) (stint.Decision, error) {
+func (s *failingStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if s.first--; s.first >= 0 {
+		return s.Store.Take(ctx, c)
+	}
 	return stint.Decision{}, s.err
 }
 
 // An error of the store says whether a key may have been changed.
 func TestErrorsOfTheStoreSayWhatWasDone(t *testing.T) {
-	f := newFixture(t, shop)
+	f := newFixture(t, "rules: [{id: orders, by: [api_key], limits: [{limit: 10/m}, {limit: 100/h}]}]\n")
 	const key = `{"key":"k","rule":"orders"}`
+	const grant = `{"key":"k","rule":"orders","units":1}`
+	whole := f.Store
 	for _, c := range []struct {
-		code    stint.Code
-		path    string
-		unknown any
+		code       stint.Code
+		path, body string
+		first      int
+		unknown    any
 	}{
-		{stint.CodeTimeout, "/v1/reset", true}, {stint.CodeTimeout, "/v1/peek", nil}, {stint.CodeUnavailable, "/v1/reset", nil},
+		{stint.CodeTimeout, "/v1/reset", key, 0, true},
+		{stint.CodeTimeout, "/v1/peek", key, 0, nil},
+		{stint.CodeTimeout, "/v1/peek", key, 1, nil},
+		{stint.CodeUnavailable, "/v1/reset", key, 0, nil},
+		{stint.CodeUnavailable, "/v1/reset", key, 1, true}, // the state afterwards is not read
+		{stint.CodeUnavailable, "/v1/reset", key, 2, true}, // the second limit is not reset
+		{stint.CodeUnavailable, "/v1/grant", grant, 0, nil},
+		{stint.CodeUnavailable, "/v1/grant", grant, 1, nil},
+		{stint.CodeUnavailable, "/v1/grant", grant, 3, true}, // the second limit is not read
 	} {
-		f.Store = failingStore{err: &stint.Error{Code: c.code, Problem: "the connection broke"}}
-		if got := f.want(503, "POST", c.path, key); got.at(t, "error.unknown") != c.unknown || got.at(t, "error.code") != "STORE_UNAVAILABLE" {
+		f.Store = &failingStore{Store: whole, first: c.first, err: &stint.Error{Code: c.code, Problem: "the connection broke"}}
+		if got := f.want(503, "POST", c.path, c.body); got.at(t, "error.unknown") != c.unknown || got.at(t, "error.code") != "STORE_UNAVAILABLE" {
 			t.Errorf("%v: %s", c, got.body)
 		}
 	}
