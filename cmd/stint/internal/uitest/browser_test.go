@@ -184,8 +184,15 @@ func (b *tab) goTo(hash string) {
 }
 
 // control is an expression for the button, link or field with a name.
-func control(name string) string {
-	return "[...document.querySelectorAll('button, a, input, select, textarea, summary')].find(e => e.checkVisibility() && " +
+func control(name string) string { return named("button, a, summary, "+fields, name) }
+
+// field is an expression for the field with a name, which a button beside it may have too.
+func field(name string) string { return named(fields, name) }
+
+const fields = "input, select, textarea"
+
+func named(selectors, name string) string {
+	return "[...document.querySelectorAll('" + selectors + "')].find(e => e.checkVisibility() && " +
 		"[e.getAttribute('aria-label'), e.innerText, e.labels?.[0]?.innerText, e.labels?.[0]?.querySelector('.label')?.innerText].some(n => n?.trim() === " + quote(name) + "))"
 }
 
@@ -209,12 +216,12 @@ func (b *tab) click(name string) {
 // fill types a text into a field, in place of its text.
 func (b *tab) fill(name, text string) {
 	b.t.Helper()
-	b.await(control(name))
+	b.await(field(name))
 	if b.keyboard {
-		b.tabTo(name)
+		b.tabUntil("document.activeElement === "+field(name), name)
 		b.run(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)))
 	} else {
-		b.eval("(() => { const e = " + control(name) + "; e.focus(); e.select?.() })()")
+		b.eval("(() => { const e = " + field(name) + "; e.focus(); e.select?.() })()")
 	}
 	b.run(input.InsertText(text))
 }
@@ -276,6 +283,7 @@ func quote(text string) string {
 // The kernel kills a browser together with the thread that started it. Threads end when other tests
 // end their servers.
 func TestABrowserOutlivesTheThreadOfItsTest(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}

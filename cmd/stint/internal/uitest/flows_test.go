@@ -21,6 +21,7 @@ const orders = "match: {path_prefix: /v1/orders}\nby: [api_key]\n"
 // An operator edits a rule: mistakes are shown at their lines, the effects come before the
 // publication, and the history has the reason.
 func TestOperatorEditsARule(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	b := newTab(t, w.pages(), phone)
@@ -58,6 +59,7 @@ func (w *world) editsARule(b *tab, who string) {
 // Two operators edit one rule at the same time: the second gets the change of the first
 // beside its own, merged.
 func TestTwoOperatorsEditAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
 	b.signIn(operator)
@@ -98,6 +100,7 @@ func (b *tab) publish(reason string) {
 // Where both changed the same lines, the editor keeps those of the user, and takes the others
 // on demand: the text of the other is beside that of the user, or in one column on a phone.
 func TestConflictIsSolvedByHand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
 	b.signIn(operator)
@@ -129,6 +132,7 @@ func TestConflictIsSolvedByHand(t *testing.T) {
 
 // Values that callers choose are text, whatever they contain.
 func TestCallersCannotAddMarkup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for range 30 {
 		w.check("<img src=x onerror=alert(1)>", "/v1/orders/<script>alert(2)</script>")
@@ -191,6 +195,7 @@ func (w *world) timeToList(b *tab, rules int) (best float64) {
 
 // A draft survives a reload and an expired token.
 func TestDraftIsKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
 	b.signIn(operator)
@@ -223,6 +228,7 @@ func TestDraftIsKept(t *testing.T) {
 
 // A viewer sees no control that writes.
 func TestViewerSeesNoControlThatWrites(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	b := newTab(t, w.pages(), desk)
@@ -244,6 +250,7 @@ func TestViewerSeesNoControlThatWrites(t *testing.T) {
 
 // An operator looks a key up, bans it and unbans it. The address never has the key.
 func TestOperatorBansAKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	b := newTab(t, w.pages()+"#/now", phone)
@@ -290,6 +297,7 @@ func (w *world) bansAKey(b *tab) {
 // The live view shows what the node counts, says when the server is gone, and goes on when it
 // is there again.
 func TestLiveViewSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, w.pages(), desk)
 	b.signIn(viewer)
@@ -314,6 +322,7 @@ func TestLiveViewSurvivesARestart(t *testing.T) {
 
 // An operator replays a recording by the rules in force and by a draft.
 func TestOperatorReplaysARecording(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, w.pages()+"#/replay", phone)
 	b.signIn(operator)

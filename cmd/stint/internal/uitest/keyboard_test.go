@@ -34,6 +34,7 @@ func (w *world) prefixed(change func(*http.Request)) string {
 // Every page can be used with the keyboard alone, on a narrow window, in the dark theme and below
 // a prefix of a proxy, all at once.
 func TestAllPagesWithTheKeyboardOnAPhoneBelowAPrefix(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	b := newTab(t, w.prefixed(func(*http.Request) {}), phone)

@@ -16,6 +16,7 @@ import (
 
 // A link shows the same again: filters, order, range and what is open are in the address.
 func TestLinksCarryTheState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "--decision-log", t.TempDir()+"/decisions.jsonl")
 	busy(w)
 	b := newTab(t, w.pages()+"#/now", desk)
@@ -45,6 +46,7 @@ func TestLinksCarryTheState(t *testing.T) {
 // A link to a caller has its path and the hash of its key, so the other person sees what it was
 // denied and which rules match.
 func TestALinkToAKeyHasItsHashAndItsPath(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	b := newTab(t, w.pages()+"#/key", desk)
@@ -67,6 +69,7 @@ func TestALinkToAKeyHasItsHashAndItsPath(t *testing.T) {
 
 // The decision log of the node is replayed with its old files.
 func TestTheDecisionLogIsReplayedWithItsOldFiles(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "decisions.jsonl")
 	w := newWorld(t, "--decision-log", log, "--decision-log-sample", "100%", "--decision-log-max-bytes", "20000")
 	busy(w)
@@ -86,6 +89,7 @@ func TestTheDecisionLogIsReplayedWithItsOldFiles(t *testing.T) {
 
 // A set of several files is edited one file at a time, and the others stay as they are.
 func TestOneOfSeveralFilesIsEdited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const orders, logins = "# of the shop\nrules:\n  - {id: orders, match: {path_prefix: /v1/orders}, by: [api_key], limit: 20/m}\n",
 		"# of the door\nrules:\n  - {id: logins, match: {path: /login}, by: [ip], limit: 5/m}\n"
@@ -124,6 +128,7 @@ func TestOneOfSeveralFilesIsEdited(t *testing.T) {
 
 // A rule whose id is also the name of an endpoint is shown and edited like others.
 func TestARuleNamedLikeAnEndpointIsEdited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.do(http.MethodPut, "/rules/history", "{match: {path: /history}, by: [ip], limit: 7/m}")
 	b := newTab(t, w.pages()+"#/rules/history", desk)

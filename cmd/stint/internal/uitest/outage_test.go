@@ -11,6 +11,7 @@ import (
 // While the server does not answer, the banner of an emergency says how old it is and counts down,
 // and a change says that it may have been made.
 func TestAnEmergencyIsCountedDownWithoutTheServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.do(http.MethodPut, "/v1/emergency", `{"limit":"9000/s","by":"ip","for":"1h","reason":"a flood"}`)
 	b := newTab(t, w.pages()+"#/emergency", desk)
@@ -35,6 +36,7 @@ func TestAnEmergencyIsCountedDownWithoutTheServer(t *testing.T) {
 
 // While the store and the source of the rules fail, each control says what was not done.
 func TestControlsSayWhatWasNotDoneWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.do(http.MethodPut, "/rules?canary=20%25&force=true", strings.Replace(someRules, "20/m", "19/m", 1))
 	canary, b := newTab(t, w.pages()+"#/canary", desk), newTab(t, w.pages()+"#/key", phone)

@@ -22,7 +22,7 @@ var pages = []struct{ name, hash, shows string }{
 	{"versions", "#/versions?from=1&to=2", "+"},
 	{"rollback", "#/versions/1/rollback", "Reason"},
 	{"key", "#/key", "Look up"},
-	{"top", "#/top", "sk_"},
+	{"top", "#/top?window=1h", "sk_"},
 	{"nodes", "#/nodes", "Servers of the store"},
 	{"replay", "#/replay", "Recording"},
 	{"audit", "#/audit?who=ada", "put rule orders"},
@@ -30,6 +30,7 @@ var pages = []struct{ name, hash, shows string }{
 
 // Each page has no violation of WCAG 2.2 AA in both themes, on a desk and on a phone.
 func TestPagesAreAccessible(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	w.do("PUT", "/v1/emergency", `{"limit":"1000/s","by":"ip","for":"1h"}`) // its banner is on every page

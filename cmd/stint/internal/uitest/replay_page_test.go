@@ -91,6 +91,7 @@ const drawn = `[...document.querySelectorAll('.chart')].filter(chart => {
 // The page of a replay is opened from a file. It draws its charts in both themes and on paper,
 // asks the network for nothing, writes nothing to the console, and is accessible.
 func TestReplayPageInABrowser(t *testing.T) {
+	t.Parallel()
 	file := newReplayPage(t)
 	for _, l := range []struct {
 		name string

