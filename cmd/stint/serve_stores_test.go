@@ -119,6 +119,9 @@ func TestRulesNameTheirStore(t *testing.T) {
 		return status == http.StatusServiceUnavailable && !isAllowed(answer), answer
 	})
 	p.awaitMetric(`stint_store_up{store="critical"} 0`)
+	if status, answer := do(t, http.MethodPost, "http://"+p.addr("admin")+"/v1/reset", `{"key":"new","rule":"voucher"}`); status != http.StatusServiceUnavailable || !strings.Contains(answer, "the store critical fails (") {
+		t.Errorf("a reset: %d %s", status, answer)
+	}
 	await(t, "the penalty, which the default store has, still denies", func() (bool, string) {
 		_, answer := check(t, p, "/guess", "guesser")
 		return !isAllowed(answer) && strings.Contains(answer, `"penalty":"cool_down"`), answer

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,8 @@ func asError(err error) *apiError {
 		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: wrong.Error()}
 	}
 	if failed, ok := errors.AsType[*stint.Error](err); ok {
-		return fromStore(failed)
+		of, _ := errors.AsType[*storeError](err)
+		return fromStore(failed, of)
 	}
 	if invalid, ok := errors.AsType[*ruleset.InvalidError](err); ok {
 		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_RULES", Message: invalid.Err.Error()}
@@ -85,12 +87,36 @@ func asError(err error) *apiError {
 	return fromSource(err)
 }
 
-func fromStore(e *stint.Error) *apiError {
+// storeError is an error of one store of several.
+type storeError struct {
+	store string // as rules name it; empty: the default one
+	err   error
+}
+
+func (e *storeError) name() string  { return cmp.Or(e.store, rule.DefaultStore) }
+func (e *storeError) Error() string { return "store " + e.name() + ": " + e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// ofStore says which store returned an error, if the server has several.
+func (a *API) ofStore(l stint.Limit, err error) error {
+	if err == nil || !a.NamedStores {
+		return err
+	}
+	return &storeError{l.Store(), err}
+}
+
+// fromStore translates an error of a store. of names the store if there are several, and is
+// nil otherwise.
+func fromStore(e *stint.Error, of *storeError) *apiError {
 	if e.Code == stint.CodeInvalid {
 		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: e.Error()}
 	}
+	name := ""
+	if of != nil {
+		name = of.name() + " "
+	}
 	// The details may name internal servers. Only the log shows them.
-	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Unknown: e.Code == stint.CodeTimeout, Message: "the store fails (" + e.KindName() + ")"}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Unknown: e.Code == stint.CodeTimeout, Message: "the store " + name + "fails (" + e.KindName() + ")"}
 }
 
 // changeError is an error while a change is made. If the source or the store fails then, the change

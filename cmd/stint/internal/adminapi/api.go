@@ -43,6 +43,8 @@ type Config struct {
 	Rules Rules
 	// Store holds the state of keys.
 	Store stint.Store
+	// NamedStores is set if Store has several stores. Errors then name the one that fails.
+	NamedStores bool
 	// Tokens holds the permissions. Nil permits everyone everything; use it only
 	// for a listener on loopback.
 	Tokens *Tokens

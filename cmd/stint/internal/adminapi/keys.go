@@ -150,7 +150,7 @@ func (a *API) grant(r *request) (any, error) {
 func (a *API) charge(r *request, c claim, cost int64) (limitBody, error) {
 	c.Cost = cost
 	if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
-		return limitBody{}, &changeError{err: err}
+		return limitBody{}, &changeError{err: a.ofStore(c.Limit, err)}
 	}
 	after, err := a.state(r, c)
 	if err != nil {
@@ -190,7 +190,7 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 	}
 	list := [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[c.list]
 	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
-		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list, Words: words}, err
+		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list, Words: words}, a.ofStore(c.Limit, err)
 }
 
 // eachState calls do for every state that the request names. It calls it for none

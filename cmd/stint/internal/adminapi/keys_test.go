@@ -315,6 +315,40 @@ func TestErrorsOfTheStoreSayWhatWasDone(t *testing.T) {
 	}
 }
 
+func (s failingStore) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
+	return s.err
+}
+
+// An error of a store names it if the server has several.
+func TestErrorsNameOneOfSeveralStores(t *testing.T) {
+	const rules = `rules:
+  - {id: orders, limit: 10/m, penalty: {after: 3, cool_down: 1h}}
+  - {id: vouchers, limit: 10/m, store: critical}
+`
+	for _, c := range []struct {
+		several          bool
+		path, body, want string
+	}{
+		{true, "/v1/peek", `{"key":"k","rule":"vouchers"}`, "the store critical fails (down)"},
+		{true, "/v1/peek", `{"key":"k","rule":"orders"}`, "the store default fails (down)"},
+		{true, "/v1/peek", `{"key":"k","limit":"5/m"}`, "the store default fails (down)"},
+		{true, "/v1/reset", `{"key":"k","rule":"vouchers"}`, "the store critical fails (down)"},
+		{true, "/v1/grant", `{"key":"k","rule":"vouchers","units":1}`, "the store critical fails (down)"},
+		{true, "/v1/unban", `{"key":"k"}`, "the store default fails (down)"},
+		{false, "/v1/peek", `{"key":"k","rule":"vouchers"}`, "the store fails (down)"},
+		{false, "/v1/unban", `{"key":"k"}`, "the store fails (down)"},
+	} {
+		f := newFixture(t, rules)
+		f.NamedStores, f.Store = c.several, failingStore{err: &stint.Error{Code: stint.CodeUnavailable, Kind: "down", Problem: "10.0.0.5 broke"}}
+		if got := f.want(503, "POST", c.path, c.body); got.at(t, "error.message") != c.want {
+			t.Errorf("%v: %s", c, got.body)
+		}
+		if name := "store critical: "; c.several && strings.Contains(c.want, "critical") && !strings.Contains(f.logs.String(), name) {
+			t.Errorf("%v: %q is not in the log: %s", c, name, f.logs)
+		}
+	}
+}
+
 // Rules whose ids are also the names of endpoints are read like others.
 func TestRulesNamedLikeEndpointsAreRead(t *testing.T) {
 	f := newFixture(t, shop)

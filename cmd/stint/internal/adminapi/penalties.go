@@ -51,6 +51,7 @@ func (a *API) forgive(r *request, entry ruleedit.ListEntry) (n int, err error) {
 	for some := range slices.Chunk(groups, 100*penaltyGroups) {
 		out := make([]stint.Decision, len(some))
 		if err = a.Store.TakeGroups(r.Context(), some, out); err != nil {
+			err = a.ofStore(some[0].Claims[0].Limit, err) // one store has all penalties
 			break
 		}
 		for i := 0; i < len(out); i += penaltyGroups {

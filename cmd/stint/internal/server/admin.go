@@ -59,7 +59,7 @@ func (s *Server) rulesAPI() (folders []httpapi.Folder) {
 	if s.adminTokens != nil {
 		s.metrics.ReadAdminTokens(func() uint64 { return s.adminTokens.Refused() })
 	}
-	api := httplimit.SpellHeaders(adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, Tokens: s.adminTokens, Logger: s.log, Live: s.live, HashKey: s.config.KeyHash.Hash, DecisionLog: s.config.DecisionLogFile,
+	api := httplimit.SpellHeaders(adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, NamedStores: len(s.config.Stores) > 0, Tokens: s.adminTokens, Logger: s.log, Live: s.live, HashKey: s.config.KeyHash.Hash, DecisionLog: s.config.DecisionLogFile,
 		Emergency: emergencyAPI{s.rules.switched, s.rules}, Top: s.keys, Shadows: &s.rules.shadows, Denials: s.denials, Sample: s.rules.sample, MostDenied: s.config.MostDenied, Trial: s.rules.trial}))
 	for _, path := range adminapi.Paths() {
 		folders = append(folders, httpapi.Folder{Prefix: path, Handle: api.ServeHTTP})
