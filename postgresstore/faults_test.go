@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/cas"
 	"github.com/stintdev/stint/internal/pgtest"
@@ -66,6 +68,8 @@ func TestErrorsNameTheMend(t *testing.T) {
 			t.Error(err)
 		}
 		wantError(t, weak, "noperm", `UPDATE ON "stint_items"`)
+		s.Must("GRANT UPDATE ON stint_items TO weak")
+		comesBack(t, weak)
 	})
 	t.Run("a closed schema", func(t *testing.T) {
 		wantError(t, open(t, as(s.URL(), "weak")+"&schema=closed"), "noperm", "grant USAGE")
@@ -74,6 +78,11 @@ func TestErrorsNameTheMend(t *testing.T) {
 	t.Run("credentials", func(t *testing.T) {
 		wantError(t, open(t, strings.Replace(s.URL(), "stint@", "stint:wrong@", 1)), "noauth", "STINT_STORE_PASSWORD_FILE")
 		wantError(t, open(t, as(s.URL(), "nobody")), "noauth", "STINT_STORE_PASSWORD_FILE")
+		b := open(t, as(s.URL(), "weak"))
+		s.Must("ALTER ROLE weak PASSWORD 'another'")
+		wantError(t, b, "noauth", "STINT_STORE_PASSWORD_FILE")
+		s.Must("ALTER ROLE weak PASSWORD 'weak'")
+		comesBack(t, b)
 		wantError(t, open(t, strings.Replace(withPassword(s.URL()), "/postgres?", "/absent?", 1)), "database", "CREATE DATABASE")
 	})
 	t.Run("addresses", func(t *testing.T) {
@@ -82,8 +91,19 @@ func TestErrorsNameTheMend(t *testing.T) {
 	})
 	t.Run("too many connections", func(t *testing.T) {
 		s.Must("ALTER ROLE weak CONNECTION LIMIT 0")
-		wantError(t, open(t, as(s.URL(), "weak")), "connections", "max_connections")
+		b := open(t, as(s.URL(), "weak"))
+		wantError(t, b, "connections", "max_connections")
 		s.Must("ALTER ROLE weak CONNECTION LIMIT -1")
+		comesBack(t, b)
+	})
+	t.Run("other programs have all connections", func(t *testing.T) {
+		held := holdConnections(t, as(s.URL(), "weak"))
+		b := open(t, as(s.URL(), "weak"))
+		wantError(t, b, "connections", "max_connections")
+		for _, c := range held {
+			_ = c.Close(t.Context()) // an error: the server has closed it
+		}
+		comesBack(t, b)
 	})
 	t.Run("read only", func(t *testing.T) {
 		b := open(t, withPassword(s.URL()))
@@ -116,6 +136,21 @@ func TestErrorsNameTheMend(t *testing.T) {
 		comesBack(t, open(t, withPassword(pooler.URL()))) // once PgBouncer has forgotten the connection that found it ready
 		wantError(t, open(t, withPassword(pooler.URL())), "connections", "max_client_conn")
 	})
+}
+
+// holdConnections makes connections until the server refuses one.
+func holdConnections(t *testing.T, address string) (held []*pgx.Conn) {
+	t.Helper()
+	for range 100 {
+		c, err := pgx.Connect(inTime(t), address)
+		if err != nil {
+			return held
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		held = append(held, c)
+	}
+	t.Fatal("the server refuses no connection")
+	return nil
 }
 
 func TestOldServersAreRefused(t *testing.T) {
@@ -248,6 +283,43 @@ func TestFrozenServer(t *testing.T) {
 	s.Thaw() // the server then handles what was sent
 	if got := comesBack(t, b); got.Version != k.Version && got.Version != swaps[0].Version {
 		t.Error(got)
+	}
+}
+
+// A slow server is waited for until the deadline of a call. A call beyond it fails, and is
+// charged once at most although its write arrives later.
+func TestSlowServer(t *testing.T) {
+	server := pgtest.Start(t)
+	proxy := redistest.Proxy(t, server.Addr())
+	s := openStore(t, strings.Replace(withPassword(server.URL()), server.Addr(), proxy.Addr(), 1)+"&timeout=10s")
+	comesBack(t, s.backend)
+	claim := stint.Claim{Key: "k", Limit: stint.MustParseLimit("20/d"), Cost: 1}
+	const delay = 200 * time.Millisecond // in each direction
+	proxy.Delay(delay)
+	begun := time.Now()
+	if d, err := s.Take(inTime(t), claim); err != nil || !d.Allowed || time.Since(begun) < 2*delay {
+		t.Error(time.Since(begun), d, err)
+	}
+	admitted, failed := int64(1), int64(0)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), delay/2)
+		_, err := s.Take(ctx, claim)
+		cancel()
+		if code := stint.CodeOf(err); code != stint.CodeTimeout && code != stint.CodeUnavailable {
+			t.Error(err)
+		}
+		failed++
+	}
+	proxy.Delay(0)
+	redistest.Await(t, func() error {
+		_, err := s.Take(inTime(t), claim)
+		return err
+	})
+	admitted++
+	claim.Cost = 0
+	d, err := s.Take(inTime(t), claim)
+	if charged := 20 - d.Remaining; err != nil || charged < admitted || charged > admitted+failed {
+		t.Error("charged", charged, "admitted", admitted, "failed", failed, err)
 	}
 }
 
