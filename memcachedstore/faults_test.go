@@ -261,6 +261,41 @@ func TestFrozenServer(t *testing.T) {
 	swapped(t, b, []cas.Swap{swapOf("k", k.Version, "2")}, cas.Lost)
 }
 
+func TestDeadServer(t *testing.T) {
+	servers := []*memcachedtest.Server{memcachedtest.Start(t), memcachedtest.Start(t)}
+	alone, both := open(t, servers[0].Addr()), open(t, servers[0].Addr(), servers[1].Addr())
+	swapped(t, alone, []cas.Swap{swapOf("k", 0, "1")}, cas.Done)
+	other := keyOn(t, both, servers[1].Addr())
+	swapped(t, both, []cas.Swap{swapOf(other, 0, "1")}, cas.Done)
+	servers[0].Kill()
+	redistest.Await(t, func() error { // until no connection is open
+		if _, err := alone.Load(inTime(t), []cas.Load{{Key: "k"}}); stint.CodeOf(err) != stint.CodeUnavailable {
+			return fmt.Errorf("the error is %w", err)
+		}
+		return nil
+	})
+	wantError(t, alone, "connection", "check that it runs")
+	if got := loaded(t, both, other)[0]; string(got.Value) != "1" {
+		t.Error("a key of the other server:", got)
+	}
+	servers[0].Restart()
+	if got := comesBack(t, alone); got.Version != 0 {
+		t.Error(got)
+	}
+}
+
+// keyOn returns a key of a server.
+func keyOn(t *testing.T, b *backend, address string) string {
+	t.Helper()
+	for i := range 1000 {
+		if key := fmt.Sprint("=", i); b.serverOf(key).name == address {
+			return key
+		}
+	}
+	t.Fatal("the server has no keys")
+	return ""
+}
+
 func TestCallerWhoLeavesEndsItsCall(t *testing.T) {
 	s := memcachedtest.Start(t)
 	b := open(t, s.Addr())
