@@ -285,6 +285,34 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
+// moto keeps its tables in memory, so a restart loses them.
+func TestLostTable(t *testing.T) {
+	setEnvironment(t)
+	s := dynamotest.Moto(t)
+	migrate(t, s.URL("limits"))
+	b := open(t, s.URL("limits"))
+	swapped(t, b.Swap, []cas.Swap{swapOf("k", 0, "1")}, cas.Done)
+	s.Restart()
+	comesUp(t, b)
+	wantFailure(t, b, stint.CodeUnavailable, "table", "stint store migrate")
+	migrate(t, s.URL("limits"))
+	if got := comesBack(t, b); got.Version != 0 {
+		t.Error(got)
+	}
+}
+
+// comesUp waits until the server answers, be it with an error.
+func comesUp(t *testing.T, b transacting) {
+	t.Helper()
+	redistest.Await(t, func() error {
+		_, err := b.Load(inTime(t), []cas.Load{{Key: "k"}})
+		if e, ok := errors.AsType[*stint.Error](err); ok && (e.Kind == "connection" || e.Code == stint.CodeTimeout) {
+			return err
+		}
+		return nil
+	})
+}
+
 // comesBack waits until the backend reads again, and returns the item of the key k.
 func comesBack(t *testing.T, b transacting) cas.Item {
 	t.Helper()
@@ -316,6 +344,50 @@ func TestFrozenServer(t *testing.T) {
 	s.Thaw() // the server then handles what was sent
 	if got := comesBack(t, b); got.Version != k.Version && got.Version != swaps[0].Version {
 		t.Error(got)
+	}
+}
+
+// A slow server is waited for until the deadline of a call. A call beyond it fails, and is
+// charged once at most although its write arrives later.
+func TestSlowServer(t *testing.T) {
+	setEnvironment(t)
+	emulator := dynamotest.Dynalite(t)
+	migrate(t, emulator.URL("limits"))
+	proxy := redistest.Proxy(t, emulator.Addr())
+	o := options(t, dynamotest.URL("limits", proxy.Addr()))
+	o.Heartbeat = -1
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	claim := stint.Claim{Key: "k", Limit: stint.MustParseLimit("20/d"), Cost: 1}
+	const delay = 200 * time.Millisecond // in each direction
+	proxy.Delay(delay)
+	begun := time.Now()
+	if d, err := s.Take(inTime(t), claim); err != nil || !d.Allowed || time.Since(begun) < 2*delay {
+		t.Error(time.Since(begun), d, err)
+	}
+	admitted, failed := int64(1), int64(0)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), delay/2)
+		_, err := s.Take(ctx, claim)
+		cancel()
+		if code := stint.CodeOf(err); code != stint.CodeTimeout && code != stint.CodeUnavailable {
+			t.Error(err)
+		}
+		failed++
+	}
+	proxy.Delay(0)
+	redistest.Await(t, func() error {
+		_, err := s.Take(inTime(t), claim)
+		return err
+	})
+	admitted++
+	claim.Cost = 0
+	d, err := s.Take(inTime(t), claim)
+	if charged := 20 - d.Remaining; err != nil || charged < admitted || charged > admitted+failed {
+		t.Error("charged", charged, "admitted", admitted, "failed", failed, err)
 	}
 }
 
