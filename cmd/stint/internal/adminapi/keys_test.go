@@ -271,7 +271,7 @@ func TestOverridesAndEntriesOfKeys(t *testing.T) {
 	f.want(400, "PUT", "/lists/deny/192.0.2.700", "")
 }
 
-// failingStore fails every claim after the first ones.
+// failingStore fails every claim after the first ones, and every group.
 type failingStore struct {
 	stint.Store
 
@@ -284,6 +284,10 @@ func (s *failingStore) Take(ctx context.Context, c stint.Claim) (stint.Decision,
 		return s.Store.Take(ctx, c)
 	}
 	return stint.Decision{}, s.err
+}
+
+func (s *failingStore) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
+	return s.err
 }
 
 // An error of the store says whether a key may have been changed.
@@ -315,10 +319,6 @@ func TestErrorsOfTheStoreSayWhatWasDone(t *testing.T) {
 	}
 }
 
-func (s failingStore) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
-	return s.err
-}
-
 // An error of a store names it if the server has several.
 func TestErrorsNameOneOfSeveralStores(t *testing.T) {
 	const rules = `rules:
@@ -339,7 +339,7 @@ func TestErrorsNameOneOfSeveralStores(t *testing.T) {
 		{false, "/v1/unban", `{"key":"k"}`, "the store fails (down)"},
 	} {
 		f := newFixture(t, rules)
-		f.NamedStores, f.Store = c.several, failingStore{err: &stint.Error{Code: stint.CodeUnavailable, Kind: "down", Problem: "10.0.0.5 broke"}}
+		f.NamedStores, f.Store = c.several, &failingStore{err: &stint.Error{Code: stint.CodeUnavailable, Kind: "down", Problem: "10.0.0.5 broke"}}
 		if got := f.want(503, "POST", c.path, c.body); got.at(t, "error.message") != c.want {
 			t.Errorf("%v: %s", c, got.body)
 		}
