@@ -56,7 +56,7 @@ func dialScripts(tb testing.TB, addr string) *scripts {
 
 func (s *scripts) do(args ...string) rueidis.RedisResult {
 	for _, l := range s.others {
-		l.do(args)
+		l.forward(args)
 	}
 	return s.client.Do(context.Background(), s.client.B().Arbitrary(args...).Build())
 }

@@ -1,12 +1,7 @@
 package redisstore
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"io"
-	"net"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,17 +13,13 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// lua54 runs scripts on Lua 5.4, which Dragonfly has, while Redis and Valkey have Lua 5.1.
-// Only the interpreter differs: the commands of the scripts go to another database of the
-// same server.
+// lua54 runs scripts on Lua 5.4. Only the interpreter differs: the commands of the scripts go
+// to another database of the same server.
 type lua54 struct {
-	testing.TB
+	*redistest.Lua
 
-	numbers  string // subtype of the numbers of struct.unpack: float or integer
-	in       io.Writer
-	out      *bufio.Reader
-	server   net.Conn
-	replies  *bufio.Reader
+	forward  func(command []string) []byte
+	numbers  string   // subtype of the numbers of struct.unpack: float or integer
 	now      []string // what TIME replies
 	commands []string // of the script, except TIME, quoted
 }
@@ -40,143 +31,23 @@ func dialBoth(t *testing.T) *scripts {
 	t.Helper()
 	addr := redistest.Server(t).Addr()
 	s := dialScripts(t, addr)
-	path, err := exec.LookPath("lua5.4")
-	if err != nil {
-		t.Log("lua5.4 is not installed, so only the server runs the scripts")
-		return s
-	}
-	s.others = []*lua54{startLua54(t, path, addr, "1", "float"), startLua54(t, path, addr, "2", "integer")}
-	return s
-}
-
-func startLua54(tb testing.TB, path, addr, database, numbers string) *lua54 {
-	tb.Helper()
-	process := exec.CommandContext(tb.Context(), path, "testdata/lua54.lua", numbers)
-	in, err := process.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := process.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var log bytes.Buffer
-	process.Stderr = &log
-	if err := process.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		in.Close()
-		if process.Wait(); log.Len() > 0 { //nolint:errcheck // the end of the test kills the process
-			tb.Errorf("lua5.4: %s", &log)
+	for database, numbers := range map[string]string{"1": "float", "2": "integer"} {
+		l := &lua54{Lua: redistest.NewLua(t, numbers), numbers: numbers}
+		if l.Lua == nil {
+			t.Log("lua5.4 is not installed, so only the server runs the scripts")
+			return s
 		}
-	})
-	server, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { server.Close() })
-	l := &lua54{TB: tb, numbers: numbers, in: in, out: bufio.NewReader(out), server: server, replies: bufio.NewReader(server)}
-	l.do([]string{"SELECT", database})
-	return l
-}
-
-// do returns the encoded reply of the server to a command.
-func (l *lua54) do(command []string) []byte {
-	l.Helper()
-	var reply bytes.Buffer
-	_, err := l.server.Write(encodeWords(command))
-	if err == nil {
-		err = copyReply(&reply, l.replies)
-	}
-	if err != nil {
-		l.Fatal(err)
-	}
-	return reply.Bytes()
-}
-
-// eval returns the strings that a script returns.
-func (l *lua54) eval(text string, keys, args []string) []string {
-	l.Helper()
-	l.commands = l.commands[:0]
-	l.write(encodeWords(slices.Concat([]string{text, strconv.Itoa(len(keys))}, keys, args)))
-	for {
-		message := l.read()
-		switch words := message[1:]; message[0] {
-		case "call":
+		l.forward = redistest.Forward(t, addr, database)
+		l.Answer = func(words []string) []byte {
 			if strings.EqualFold(words[0], "time") {
-				l.write(encodeWords(l.now))
-				continue
+				return redistest.EncodeWords(l.now)
 			}
 			l.commands = append(l.commands, fmt.Sprintf("%q", words))
-			l.write(l.do(words))
-		case "done":
-			return words
-		default:
-			l.Fatalf("a script fails on Lua 5.4, where struct.unpack returns a number as %s: %s", l.numbers, words)
+			return l.forward(words)
 		}
+		s.others = append(s.others, l)
 	}
-}
-
-func (l *lua54) write(data []byte) {
-	l.Helper()
-	if _, err := l.in.Write(data); err != nil {
-		l.Fatal(err)
-	}
-}
-
-// read reads a message of the interpreter.
-func (l *lua54) read() (words []string) {
-	l.Helper()
-	var data bytes.Buffer
-	if err := copyReply(&data, l.out); err != nil {
-		l.Fatal("lua5.4 ended:", err)
-	}
-	_, rest, _ := strings.Cut(data.String(), "\r\n")
-	for rest != "" {
-		length, text, _ := strings.Cut(rest, "\r\n")
-		n, err := strconv.Atoi(length[1:])
-		if err != nil {
-			l.Fatal(err)
-		}
-		words, rest = append(words, text[:n]), text[n+2:]
-	}
-	return words
-}
-
-// encodeWords returns an array of strings in the Redis protocol.
-func encodeWords(words []string) []byte {
-	data := fmt.Appendf(nil, "*%d\r\n", len(words))
-	for _, w := range words {
-		data = fmt.Appendf(data, "$%d\r\n%s\r\n", len(w), w)
-	}
-	return data
-}
-
-// copyReply copies one value in the Redis protocol.
-func copyReply(to *bytes.Buffer, from *bufio.Reader) error {
-	line, err := from.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	to.WriteString(line)
-	if line[0] != '$' && line[0] != '*' {
-		return nil
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
-	if err != nil || n < 0 {
-		return err
-	}
-	if line[0] == '$' {
-		_, err = io.CopyN(to, from, int64(n)+2)
-		return err
-	}
-	for range n {
-		if err := copyReply(to, from); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s
 }
 
 // recorded returns a script that runs another one and returns its reply, the last reply of
@@ -215,8 +86,8 @@ func (s *scripts) eval(text string, keys, args []string, same func(reply string)
 		commands = append(commands, fmt.Sprintf("%q", c.strings()))
 	}
 	for _, l := range s.others {
-		l.now = now
-		l.compare("replies", l.eval(text, keys, args), want, same)
+		l.now, l.commands = now, l.commands[:0]
+		l.compare("replies", l.Eval(text, keys, args), want, same)
 		l.compare("commands", l.commands, commands, nil)
 	}
 	return want
