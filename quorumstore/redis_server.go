@@ -44,10 +44,9 @@ func (s *redisServer) name() string { return s.address }
 // call implements [server].
 func (s *redisServer) call(ctx context.Context, r *request) (*reply, error) {
 	var elements [][]byte
-	recheck := s.recheckDue()
 	err := s.do(ctx, true, func(c *conn) (err error) {
 		elements, err = c.eval(func(whole bool) { s.addCall(c, r, whole) })
-		if err == nil && recheck {
+		if err == nil && s.recheckDue() {
 			err = s.recheck(c)
 		}
 		return err
