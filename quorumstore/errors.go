@@ -86,6 +86,7 @@ func redact(err error, password string) error {
 var (
 	errBusy       = errors.New("quorumstore: all connections are busy")
 	errNoGreeting = errors.New("quorumstore: no connection in time")
+	errRechecked  = errors.New("quorumstore: the server may be used again from the next call on")
 	errNoRun      = errors.New("quorumstore: INFO has no run_id")
 )
 
@@ -153,9 +154,9 @@ func (s *redisServer) corrupt(key string) *stint.Error {
 	}
 }
 
-// refusal returns the error of a call to a server that is stopped. Nothing was sent.
+// refusal returns the error of a call that is not sent.
 func (s *redisServer) refusal() *stint.Error {
-	return &stint.Error{Code: stint.CodeUnavailable, Kind: "stopped", Problem: "nothing is sent to the server " + s.address + ": it is marked as down, or the store is closed"}
+	return &stint.Error{Code: stint.CodeUnavailable, Kind: "connection", Problem: "the connections to the server " + s.address + " are closed"}
 }
 
 // fits returns an error if a server that says this of itself in INFO must not be a member.

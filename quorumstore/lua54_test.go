@@ -73,7 +73,7 @@ func (l *luaRedis) answer(words []string) []byte {
 	case "SCAN":
 		var keys []string
 		for key := range l.rows {
-			if l.expire(key); l.rows[key] != "" && strings.HasPrefix(key, strings.TrimSuffix(words[3], "*")) {
+			if !l.expired(key) && strings.HasPrefix(key, strings.TrimSuffix(words[3], "*")) {
 				keys = append(keys, key)
 			}
 		}
@@ -103,9 +103,15 @@ func (l *luaRedis) eval(text string, words []string) []byte {
 	return redistest.EncodeWords(l.lua.Eval(text, words[1:1+keys], words[1+keys:]))
 }
 
-// expire removes a key whose time is over.
+func (l *luaRedis) expired(key string) bool {
+	until, expires := l.until[key]
+	return expires && l.now/1000 > until
+}
+
+// expire removes a key whose time is over. A walk does not: if the clock runs back, the
+// reference has the row again, because it forgets a row only when an operation finds it.
 func (l *luaRedis) expire(key string) {
-	if until, expires := l.until[key]; expires && l.now/1000 > until {
+	if l.expired(key) {
 		delete(l.until, key)
 		delete(l.rows, key)
 	}

@@ -49,7 +49,7 @@ func (s *redisServer) refuse(c *conn) error {
 	if m := s.unfit.Load(); m != nil {
 		return m.err
 	}
-	return s.refusal() // the next call is sent
+	return s.notSent(context.Background(), errRechecked)
 }
 
 // mostWaiting bounds the calls that wait for a connection. A server that does not answer
@@ -62,7 +62,7 @@ func (s *redisServer) acquire(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	if s.stopped || s.closed {
+	if s.closed {
 		s.mu.Unlock()
 		<-s.free
 		return nil, s.refusal()
@@ -253,11 +253,11 @@ func readInfo(c *conn) (string, error) {
 	return string(elements[0]), nil
 }
 
-// adopt adds a new connection to those that stop ends.
+// adopt adds a new connection to those that close ends.
 func (s *redisServer) adopt(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || s.closed {
+	if s.closed {
 		return s.refusal()
 	}
 	s.open[c] = struct{}{}
@@ -274,7 +274,7 @@ func (s *redisServer) release(c *conn, err error, left bool) {
 	defer func() { <-s.free }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && !inSync(err) || s.stopped || s.closed {
+	if err != nil && !inSync(err) || s.closed {
 		s.dropLocked(c)
 		if !left {
 			s.dropIdleLocked()
@@ -313,27 +313,12 @@ func (s *redisServer) dropLocked(c *conn) {
 	delete(s.open, c)
 }
 
-// stop closes all connections. Calls in flight and later ones fail until start.
-func (s *redisServer) stop() {
+// close closes all connections. Calls in flight and later ones fail.
+func (s *redisServer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stopped, s.idle = true, nil
+	s.closed, s.idle = true, nil
 	for c := range s.open {
 		s.dropLocked(c)
 	}
-}
-
-// start ends a stop.
-func (s *redisServer) start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = false
-}
-
-// close is a stop for good.
-func (s *redisServer) close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.stop()
 }

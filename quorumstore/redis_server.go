@@ -20,11 +20,10 @@ type redisServer struct {
 	unfit   atomic.Pointer[misfit]
 	checked atomic.Int64 // when the server was last found fit or unfit, in Unix nanoseconds
 
-	mu      sync.Mutex
-	idle    []*conn            // guarded by mu; the one used last is the last
-	open    map[*conn]struct{} // guarded by mu: all of them
-	stopped bool               // guarded by mu
-	closed  bool               // guarded by mu
+	mu     sync.Mutex
+	idle   []*conn            // guarded by mu; the one used last is the last
+	open   map[*conn]struct{} // guarded by mu: all of them
+	closed bool               // guarded by mu
 }
 
 // misfit says why a server must not be used.
