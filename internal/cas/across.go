@@ -31,11 +31,13 @@ type pieces struct {
 	before []loaded // of each swap
 	groups []stint.Group
 	out    []stint.Decision
+
+	horizon time.Duration
 }
 
 // writeEach makes the swaps of the round one by one, and sets one outcome for all of them.
 func (r *round) writeEach(ctx context.Context) (now time.Time) {
-	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, writer: r.writer, groups: r.groups, out: slices.Clone(r.out)}
+	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, writer: r.writer, groups: r.groups, out: slices.Clone(r.out), horizon: r.horizon}
 	for i := range r.swaps {
 		p.before = append(p.before, *r.value(r.swaps[i].Key))
 	}
@@ -144,7 +146,7 @@ func each(which []int, f func(i int)) {
 // settle undoes the swaps that were made although others were not, and returns the outcome
 // of all of them. It goes on in the background if ctx ends first.
 func (p *pieces) settle(ctx context.Context) (Outcome, error) {
-	own := &pieces{store: p.store, swaps: slices.Clone(p.swaps), stamp: p.stamp, writer: p.writer, before: p.before, groups: p.groups, out: p.out}
+	own := &pieces{store: p.store, swaps: slices.Clone(p.swaps), stamp: p.stamp, writer: p.writer, before: p.before, groups: p.groups, out: p.out, horizon: p.horizon}
 	type outcome struct {
 		o   Outcome
 		err error
@@ -201,7 +203,7 @@ func (p *pieces) undo(ctx context.Context) (Outcome, error) {
 func (p *pieces) resolve(ctx context.Context, i int) {
 	w, unanswered := &p.swaps[i], p.swaps[i].Err
 	for attempt := range maxLosses {
-		now, err := p.store.loadDecoded(ctx, w.Key)
+		now, err := p.store.loadDecoded(ctx, w.Key, p.horizon)
 		if err != nil || !now.ok {
 			return
 		}
@@ -233,7 +235,7 @@ func (p *pieces) undoOne(ctx context.Context, i int) error {
 	w := &p.swaps[i]
 	by := p.writer.stamp()
 	for attempt := range maxLosses {
-		now, err := p.store.loadDecoded(ctx, w.Key)
+		now, err := p.store.loadDecoded(ctx, w.Key, p.horizon)
 		switch {
 		case err != nil:
 			return err
@@ -248,7 +250,7 @@ func (p *pieces) undoOne(ctx context.Context, i int) error {
 			}
 			return p.refund(ctx, w.Key)
 		}
-		back := Swap{Key: w.Key, Old: now.Version, Version: newVersion(), TTL: w.TTL, Value: now.item.encode(by, p.before[i].item.states)}
+		back := Swap{Key: w.Key, Old: now.Version, Memo: now.Memo, Decided: w.Decided, Version: newVersion(), TTL: w.TTL, Value: now.item.encode(by, p.before[i].item.states)}
 		if p.store.transportOf(w.Key).swap(ctx, &back); back.Outcome == Done {
 			return nil
 		}
@@ -289,9 +291,9 @@ func refundsOf(claims []stint.Claim, out []stint.Decision, key string) (refunds 
 }
 
 // loadDecoded reads one item.
-func (s *Store) loadDecoded(ctx context.Context, key string) (l loaded, err error) {
+func (s *Store) loadDecoded(ctx context.Context, key string, horizon time.Duration) (l loaded, err error) {
 	err = retryThrottled(ctx, func() (err error) {
-		l.Item, _, err = s.transportOf(key).load(ctx, key)
+		l.Item, _, err = s.transportOf(key).load(ctx, key, horizon)
 		return err
 	})
 	if err == nil {

@@ -75,11 +75,18 @@ type Item struct {
 	// Version differs between any two writes of one key, also after the item was deleted
 	// and created again. It is 0 if and only if there is no item.
 	Version uint64
+	// Memo is the backend's own: what it knows of the item. The store hands it back in
+	// [Swap.Memo], and does not look into it.
+	Memo any
 }
 
 // Load is one key to read.
 type Load struct {
 	Key string
+	// Horizon is the longest time after which a write that the item may lack makes no
+	// difference to the reader, because its states then equal fresh ones. 0 means that it
+	// is unknown, and any write may make one.
+	Horizon time.Duration
 
 	Item Item  // set by the backend
 	Err  error // set by the backend if this key could not be read and others may have been
@@ -89,6 +96,12 @@ type Load struct {
 type Swap struct {
 	Key string
 	Old uint64 // the version that was read; 0: there was no item, and there must be none
+	// Memo is that of the item that was read. A backend that sets Written replaces it by
+	// that of the item that the key has now.
+	Memo any
+	// Decided is the time of the decision, which the states in Value expire after. It is the
+	// zero time if Value is not an item of limits.
+	Decided time.Time
 	// Value is the new value. It is never empty. The backend must not change it, and must
 	// not keep it after Swap returns.
 	Value []byte

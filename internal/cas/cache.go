@@ -118,6 +118,6 @@ func (r *round) mayRecall() bool { return len(r.keys) == 1 && !fromCaller(r.keys
 // remember puts the item that the round has written into the cache.
 func (r *round) remember() {
 	if w := &r.swaps[0]; len(r.swaps) == 1 && w.Keep && w.Written != 0 {
-		r.store.cache.put(w.Key, Item{Value: w.Value, Version: w.Written})
+		r.store.cache.put(w.Key, Item{Value: w.Value, Version: w.Written, Memo: w.Memo})
 	}
 }

@@ -40,7 +40,7 @@ func (r *round) decide() bool {
 		c := &changes[i]
 		v := r.value(c.Key)
 		r.swaps = append(r.swaps, Swap{
-			Key: c.Key, Old: v.Version, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
+			Key: c.Key, Old: v.Version, Memo: v.Memo, Decided: now, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
 			Version: newVersion(), Keep: r.mayRecall() && v.item.lastWriter() == r.writer.id, NotBefore: notBefore,
 		})
 		r.noteCaller(c, v, now)

@@ -142,7 +142,7 @@ func (h *heartbeat) announceInItem(ctx context.Context, lasts time.Duration) (An
 		return Announced{}, t.refusal()
 	}
 	for attempt := range maxLosses {
-		loads := []Load{{Key: key}}
+		loads := []Load{{Key: key, Horizon: beatsMissed * s.options.Heartbeat}}
 		server, err := s.backend.Load(ctx, loads)
 		if err = errors.Join(err, loads[0].Err); err != nil {
 			return Announced{}, err
@@ -158,7 +158,7 @@ func (h *heartbeat) announceInItem(ctx context.Context, lasts time.Duration) (An
 		if err != nil {
 			return Announced{}, err
 		}
-		swaps := []Swap{{Key: key, Old: loads[0].Item.Version, Value: value, Version: newVersion(), TTL: beatsMissed*s.options.Heartbeat + s.options.Slack}}
+		swaps := []Swap{{Key: key, Old: loads[0].Item.Version, Memo: loads[0].Item.Memo, Value: value, Version: newVersion(), TTL: beatsMissed*s.options.Heartbeat + s.options.Slack}}
 		_, err = s.backend.Swap(ctx, swaps)
 		err = failures(swaps, err)
 		if swaps[0].Outcome == Done {

@@ -35,6 +35,8 @@ type round struct {
 	keys   []string
 	writer *writer
 
+	horizon time.Duration // of all calls
+
 	values   []loaded // of keys
 	recalled bool     // values are from the cache
 	now      time.Time
@@ -88,6 +90,7 @@ func (s *Store) newRound(l *lane, calls []*call) *round {
 func (r *round) run(ctx context.Context) {
 	r.calls = slices.Clone(r.all)
 	r.setKeys()
+	r.horizon = horizonOf(r.calls)
 	next := r.load
 	for next != nil {
 		next = next(ctx)
@@ -145,7 +148,7 @@ func (r *round) read(ctx context.Context) (err error) {
 	r.recalled = false
 	r.values = make([]loaded, len(r.keys))
 	if len(r.keys) == 1 {
-		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, r.keys[0])
+		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, r.keys[0], r.horizon)
 		r.values[0].decode()
 		return err
 	}
@@ -163,7 +166,7 @@ func (r *round) readAll(ctx context.Context) (err error) {
 	r.store.eachShard(which, func(i int) string { return r.keys[i] }, func(t *transport, which []int) {
 		loads := make([]Load, len(which))
 		for j, i := range which {
-			loads[j].Key = r.keys[i]
+			loads[j].Key, loads[j].Horizon = r.keys[i], r.horizon
 		}
 		now, failed := t.callLoads(ctx, loads)
 		mu.Lock()

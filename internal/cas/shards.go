@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/storekit"
@@ -36,7 +37,7 @@ func (s shards) Probe(ctx context.Context, shard string) error {
 	if p, ok := s.store.backend.(Prober); ok {
 		return p.Probe(ctx, shard)
 	}
-	loads := []Load{{Key: t.probeKey()}}
+	loads := []Load{{Key: t.probeKey(), Horizon: time.Second}}
 	_, err := s.store.backend.Load(ctx, loads)
 	if err == nil {
 		err = loads[0].Err
@@ -44,7 +45,7 @@ func (s shards) Probe(ctx context.Context, shard string) error {
 	if err != nil {
 		return err
 	}
-	swaps := []Swap{{Key: loads[0].Key, Old: loads[0].Item.Version, Value: []byte{itemVersion}, Version: newVersion(), TTL: s.store.options.Slack}}
+	swaps := []Swap{{Key: loads[0].Key, Old: loads[0].Item.Version, Memo: loads[0].Item.Memo, Value: []byte{itemVersion}, Version: newVersion(), TTL: s.store.options.Slack}}
 	_, err = s.store.backend.Swap(ctx, swaps)
 	return failures(swaps, err)
 }

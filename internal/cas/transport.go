@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -42,10 +43,11 @@ func newTransport(s *Store, shard string) *transport {
 type loadCall struct {
 	coalesce.Call[loadCall]
 
-	key  string
-	item Item
-	now  time.Time
-	err  error
+	key     string
+	horizon time.Duration
+	item    Item
+	now     time.Time
+	err     error
 }
 
 // swapCall is the swap of one key.
@@ -56,14 +58,14 @@ type swapCall struct {
 	now  time.Time
 }
 
-// load reads one item.
-func (t *transport) load(ctx context.Context, key string) (item Item, now time.Time, err error) {
+// load reads one item. See [Load] for the horizon.
+func (t *transport) load(ctx context.Context, key string, horizon time.Duration) (item Item, now time.Time, err error) {
 	c, ok := t.loadPool.Get().(*loadCall)
 	if !ok {
 		c = &loadCall{}
 		c.Init(c)
 	}
-	c.key = key
+	c.key, c.horizon = key, horizon
 	t.loads.Send(ctx, &c.Call, true)
 	switch c.Wait(ctx) {
 	case coalesce.Abandoned:
@@ -123,7 +125,7 @@ func (b *loadBatch) Fits(*loadCall) bool {
 func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
 	b.loads = make([]Load, 0, len(calls))
 	for _, call := range calls {
-		b.loads = append(b.loads, Load{Key: call.Owner.key})
+		b.loads = append(b.loads, Load{Key: call.Owner.key, Horizon: call.Owner.horizon})
 	}
 	if len(calls) > 1 {
 		b.index()
@@ -141,9 +143,11 @@ func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
 	}
 }
 
-// index sorts the loads and drops those of equal keys.
+// index sorts the loads and keeps one of equal keys, with the greatest horizon.
 func (b *loadBatch) index() {
-	slices.SortFunc(b.loads, func(x, y Load) int { return strings.Compare(x.Key, y.Key) })
+	slices.SortFunc(b.loads, func(x, y Load) int {
+		return cmp.Or(strings.Compare(x.Key, y.Key), cmp.Compare(uint64(y.Horizon-1), uint64(x.Horizon-1))) // 0 is the greatest
+	})
 	b.loads = slices.CompactFunc(b.loads, func(x, y Load) bool { return x.Key == y.Key })
 	if b.at == nil {
 		b.at = map[string]int{}

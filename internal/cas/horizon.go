@@ -1,0 +1,42 @@
+package cas
+
+import (
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// horizonOf returns the longest time after which a state of the limits of the calls, and a
+// group that they remember, equals a fresh one. An item lacks nothing that matters to the
+// calls if it has all writes of that time.
+func horizonOf(calls []*call) (longest time.Duration) {
+	var last stint.Limit
+	for _, c := range calls {
+		if c.once {
+			longest = max(longest, stint.RememberFor)
+		}
+		for i := range c.groups {
+			for part := range c.groups[i].Parts() {
+				claims := c.groups[i].Part(part)
+				for j := range claims {
+					if l := claims[j].Limit; l != last && l.Valid() {
+						last, longest = l, max(longest, lifeOf(l))
+					}
+				}
+			}
+		}
+	}
+	return longest
+}
+
+// lifeOf returns the longest time after which a state of the limit equals a fresh one.
+func lifeOf(l stint.Limit) time.Duration {
+	n := l.Numbers()
+	switch n.Algorithm {
+	case stint.TokenBucket, stint.GCRA, stint.LeakyBucket:
+		return time.Duration(n.Fill) * time.Microsecond
+	case stint.SlidingWindowCounter:
+		return time.Duration(n.Window+n.Width) * time.Microsecond
+	}
+	return l.Window()
+}
