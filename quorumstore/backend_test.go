@@ -1,0 +1,66 @@
+package quorumstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/cas"
+)
+
+// newMemoryServers returns servers that never fail.
+func newMemoryServers(n int) []server {
+	servers := make([]server, n)
+	for i := range servers {
+		servers[i] = memberServer{newMemoryServer(fmt.Sprint("s", i), func() int64 { return time.Now().UnixMicro() })}
+	}
+	return servers
+}
+
+func newTestStore(tb testing.TB, servers []server) (*cas.Store, *backend) {
+	tb.Helper()
+	b := newBackend(servers, backendOptions{})
+	s := cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1})
+	tb.Cleanup(func() { _ = s.Close() })
+	return s, b
+}
+
+func testClaim(tb testing.TB, key, limit string) stint.Claim {
+	tb.Helper()
+	spec, err := stint.ParseSpec(limit)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l, err := spec.Compile()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return stint.Claim{Key: key, Limit: l, Cost: 1}
+}
+
+// A node that wrote a key last needs one round trip for its next charge, and sends no read.
+func TestAChargeIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestStore(t, newMemoryServers(3))
+	c := testClaim(t, "k", "1000000/s")
+	for range 20 {
+		if d, err := s.Take(t.Context(), c); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	if st := s.Stats(); st.Swaps != 20 || st.Remembered < 15 || st.Lost != 0 || st.Unknown != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func BenchmarkHotKey(b *testing.B) {
+	s, _ := newTestStore(b, newMemoryServers(3))
+	c := testClaim(b, "k", "100000000/s")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Take(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

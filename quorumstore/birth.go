@@ -1,0 +1,266 @@
+package quorumstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// births is what a backend knows of the marks of its members.
+type births struct {
+	tending chan struct{} // has an element while a call of tend runs
+
+	mu struct {
+		sync.Mutex
+
+		known  bool                  // the quorum has been founded, so it is never new
+		unborn [maxMembers]time.Time // since when a member was seen without a mark
+	}
+}
+
+func (s *births) init() { s.tending = make(chan struct{}, 1) }
+
+// look notes the status of an answer, and looks after the marks in the background if a member
+// has restarted.
+func (b *backend) look(s status) {
+	if s != statusUnborn {
+		return
+	}
+	select {
+	case b.births.tending <- struct{}{}:
+		go func() {
+			defer func() { <-b.births.tending }()
+			ctx, cancel := context.WithTimeout(context.Background(), 4*b.options.Timeout)
+			defer cancel()
+			if err := b.tendOnce(ctx); err != nil {
+				b.options.Logger.Debug("the marks of the servers could not be set", "error", err)
+			}
+		}()
+	default:
+	}
+}
+
+// tend marks the members that have none, after any other call of tend.
+func (b *backend) tend(ctx context.Context) error {
+	select {
+	case b.births.tending <- struct{}{}:
+		defer func() { <-b.births.tending }()
+		return b.tendOnce(ctx)
+	case <-ctx.Done():
+		return b.noAnswer(ctx)
+	}
+}
+
+// tendOnce reads the marks of all members. It founds a new quorum, and marks the members of
+// another one that have restarted, as born now.
+func (b *backend) tendOnce(ctx context.Context) error {
+	marks, err := b.marks(ctx)
+	if b.isNew(marks) {
+		return b.found(ctx, marks)
+	}
+	for i, re := range marks {
+		if re != nil && b.mayBear(i, marks) {
+			err = errors.Join(err, b.bear(ctx, b.members[i], re))
+		}
+	}
+	return err
+}
+
+// marks reads the marks of all members. That of a member which does not answer or must not be
+// used is nil, and part of the error.
+func (b *backend) marks(ctx context.Context) ([]*markReply, error) {
+	marks, errs := make([]*markReply, len(b.members)), make([]error, len(b.members))
+	var all sync.WaitGroup
+	for i, m := range b.members {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
+			defer cancel()
+			sent := time.Now()
+			re, err := m.mark(ctx, &markRequest{})
+			if err == nil {
+				err = re.unfit
+				m.learn(about{time: re.time, incarnation: re.incarnation(), birth: re.mark.birth, ever: re.mark.ever}, sent)
+			}
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			marks[i] = re
+		})
+	}
+	all.Wait()
+	b.births.mu.Lock()
+	defer b.births.mu.Unlock()
+	for i, re := range marks {
+		if re == nil {
+			continue
+		}
+		b.births.mu.known = b.births.mu.known || re.mark.ever && re.mark.members == b.hash
+		if re.incarnation() != 0 {
+			b.births.mu.unborn[i] = time.Time{}
+		} else if b.births.mu.unborn[i].IsZero() {
+			b.births.mu.unborn[i] = time.Now()
+		}
+	}
+	return marks, errors.Join(errs...)
+}
+
+// incarnation returns that of a mark of the running process, or 0.
+func (re *markReply) incarnation() int64 {
+	if re.mark.run != re.run {
+		return 0
+	}
+	return re.mark.incarnation
+}
+
+// isNew reports whether no member has ever been one: all answer, and all are empty.
+func (b *backend) isNew(marks []*markReply) bool {
+	b.births.mu.Lock()
+	defer b.births.mu.Unlock()
+	if b.births.mu.known {
+		return false
+	}
+	for _, re := range marks {
+		if re == nil || re.mark != (mark{}) || !re.empty {
+			return false
+		}
+	}
+	return true
+}
+
+// found marks the members of a new quorum, and then says of each that it has seen all that was
+// ever accepted. Processes that found a quorum at the same time begin with the same member,
+// which only one of them can mark. One that was marked again in between ends it.
+func (b *backend) found(ctx context.Context, marks []*markReply) error {
+	own := make([]mark, len(marks))
+	for i, re := range marks {
+		own[i] = b.newMark(re)
+		if err := b.setMark(ctx, b.members[i], mark{}, own[i]); err != nil {
+			return err
+		}
+	}
+	for i, m := range b.members {
+		old, ever := own[i], own[i]
+		ever.ever = true
+		if b.noFoundingCheck {
+			if re, err := m.mark(ctx, &markRequest{}); err == nil {
+				old, ever = re.mark, re.mark
+				ever.ever, ever.run = true, re.run
+			}
+		}
+		if err := b.setMark(ctx, m, old, ever); err != nil {
+			return err
+		}
+	}
+	b.births.mu.Lock()
+	defer b.births.mu.Unlock()
+	b.births.mu.known = true
+	return nil
+}
+
+// newMark returns the mark of a member that is born now: by the time at which its mark is set,
+// at the latest.
+func (b *backend) newMark(re *markReply) mark {
+	return mark{incarnation: 1 + rand.Int64N(maxID-1), run: re.run, members: b.hash, birth: re.time + b.options.Timeout.Microseconds()}
+}
+
+// errMarked says that another process set a mark first.
+var errMarked = errors.New("another process marked the server first")
+
+func (b *backend) setMark(ctx context.Context, m *member, old, now mark) error {
+	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
+	defer cancel()
+	re, err := m.mark(ctx, &markRequest{old: old, new: now})
+	switch {
+	case err != nil:
+		return err
+	case !re.set:
+		return fmt.Errorf("%s: %w", m.name(), errMarked)
+	}
+	return nil
+}
+
+// mayBear reports whether this process may mark a member as born now. Before any member has
+// seen all that was ever accepted, another process may be founding the quorum, so it waits.
+func (b *backend) mayBear(i int, marks []*markReply) bool {
+	re := marks[i]
+	if re.incarnation() != 0 && b.members[i].trusts(re.incarnation()) || !b.agreeing()[i] {
+		return false
+	}
+	if re.mark != (mark{}) && re.mark.members != b.hash {
+		return false
+	}
+	b.births.mu.Lock()
+	defer b.births.mu.Unlock()
+	if b.births.mu.known {
+		return true
+	}
+	marked := false
+	for _, other := range marks {
+		marked = marked || other != nil && other.mark != (mark{})
+	}
+	since := b.births.mu.unborn[i]
+	return marked && !since.IsZero() && time.Since(since) >= 2*b.options.Timeout
+}
+
+// bear marks a member as born now.
+func (b *backend) bear(ctx context.Context, m *member, re *markReply) error {
+	return b.setMark(ctx, m, re.mark, b.newMark(re))
+}
+
+// Init founds a quorum, and says why it cannot.
+func (b *backend) initialize(ctx context.Context) error {
+	marks, err := b.marks(ctx)
+	if err != nil {
+		return err
+	}
+	if b.isNew(marks) {
+		return b.found(ctx, marks)
+	}
+	var why []string
+	for i, re := range marks {
+		switch name := b.members[i].name(); {
+		case re.mark.ever && re.mark.members == b.hash:
+			why = append(why, name+" is a member already")
+		case re.mark != (mark{}):
+			why = append(why, name+" has a mark of a quorum")
+		case !re.empty:
+			why = append(why, name+" is not empty")
+		}
+	}
+	return &stint.Error{Code: stint.CodeInvalid, Problem: "the quorum is not new: " + strings.Join(why, "; "),
+		Mend: "use empty servers, or run stint store repair for the members that have restarted"}
+}
+
+// replace gives the other members of the list with a server replaced the new list. All of them
+// must answer. b has the new list; old is the hash of the one before.
+func (b *backend) replace(ctx context.Context, replaced int, old uint64) error {
+	marks, err := b.marks(ctx)
+	for i, re := range marks {
+		if i == replaced {
+			continue
+		}
+		if re == nil {
+			return err
+		}
+		next := re.mark
+		next.members = b.hash
+		switch {
+		case re.mark.members == b.hash:
+			continue // an earlier call did it
+		case re.incarnation() == 0 || re.mark.members != old:
+			return &stint.Error{Code: stint.CodeInvalid, Problem: b.members[i].name() + " is not a member of the list that is to be replaced",
+				Mend: "write the list that the servers have now, and replace one server at a time"}
+		}
+		if err := b.setMark(ctx, b.members[i], re.mark, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}

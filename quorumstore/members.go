@@ -1,0 +1,239 @@
+package quorumstore
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+const (
+	// maxSkew is how far the clocks of servers may be apart, and how far that of one may run
+	// back.
+	maxSkew = time.Second
+	// skewSlack is the part of the slack for clocks.
+	skewSlack = 2 * maxSkew
+	// maxOutstanding bounds the calls to a server that have no answer yet.
+	maxOutstanding = 64
+)
+
+// member is a server as this process knows it.
+type member struct {
+	server
+
+	index       int
+	outstanding atomic.Int32
+	silent      atomic.Bool // the last call had no answer
+
+	mu struct {
+		sync.Mutex
+
+		heard    bool
+		about    about     // of the last reply
+		received time.Time // when it came
+		ranBack  int64     // the incarnation whose clock ran back; it is not used
+	}
+}
+
+// membersHash identifies a list of members, whatever its order.
+func membersHash(names []string) uint64 {
+	names = slices.Sorted(slices.Values(names))
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(strings.Join(names, ",")))
+	return h.Sum64() >> 11
+}
+
+// learn notes a reply to a call that was sent at a time.
+func (m *member) learn(a about, sent time.Time) {
+	received := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.heard && m.mu.about.incarnation == a.incarnation && !sent.Before(m.mu.received) {
+		before := m.mu.about.time + sent.Sub(m.mu.received).Microseconds()
+		if a.time < before-maxSkew.Microseconds() && a.incarnation != 0 {
+			m.mu.ranBack = a.incarnation
+		}
+	}
+	if m.mu.heard && m.mu.about.time > a.time && m.mu.received.Sub(received).Abs() < maxSkew && m.mu.about.incarnation == a.incarnation && sent.Before(m.mu.received) {
+		return // an older reply that came later
+	}
+	m.mu.heard, m.mu.about, m.mu.received = true, a, received
+}
+
+// timeAt estimates the time of the server. It is not ahead of it unless its clock ran back.
+func (m *member) timeAt(now time.Time) (micros int64, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.about.time + now.Sub(m.mu.received).Microseconds(), m.mu.heard
+}
+
+// incarnation returns that of the last reply, or 0 if the server must not be used.
+func (m *member) incarnation() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.about.incarnation == m.mu.ranBack {
+		return 0
+	}
+	return m.mu.about.incarnation
+}
+
+// agreeing returns for each member whether its clock agrees with those of a majority.
+func (b *backend) agreeing() (agree [maxMembers]bool) {
+	now := time.Now()
+	var times [maxMembers]int64
+	var known [maxMembers]bool
+	for i, m := range b.members {
+		times[i], known[i] = m.timeAt(now)
+	}
+	for i := range b.members {
+		same := 0
+		for j := range b.members {
+			if d := times[i] - times[j]; known[i] && known[j] && max(d, -d) <= maxSkew.Microseconds() {
+				same++
+			}
+		}
+		agree[i] = same >= b.majority
+	}
+	return agree
+}
+
+// quorumTime estimates the time of the quorum: the lower median of the members that agree.
+func (b *backend) quorumTime() int64 {
+	now, agree := time.Now(), b.agreeing()
+	var times []int64
+	for i, m := range b.members {
+		if t, known := m.timeAt(now); known && agree[i] {
+			times = append(times, t)
+		}
+	}
+	return lowerMedian(times)
+}
+
+// lowerMedian returns the middle of the times, the lower one of two, or 0 of none.
+func lowerMedian(times []int64) int64 {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[(len(times)-1)/2]
+}
+
+// answer is what a member answered.
+type answer struct {
+	member *member
+	reply  *reply
+	err    error
+	kept   []*promised // of each operation that is an accept
+}
+
+// exchange is one request to each of several members. The answers that nobody waits for any
+// more end with the life of a call.
+type exchange struct {
+	backend *backend
+	sent    time.Time
+	asked   int
+	answers []*answer
+	arrive  chan *answer
+}
+
+func (b *backend) newExchange() *exchange {
+	return &exchange{backend: b, sent: time.Now(), arrive: make(chan *answer, len(b.members))}
+}
+
+// ask sends a request to one member.
+func (e *exchange) ask(ctx context.Context, m *member, r *request, kept []*promised) {
+	e.asked++
+	if m.outstanding.Add(1) > maxOutstanding {
+		m.outstanding.Add(-1)
+		e.arrive <- &answer{member: m, kept: kept, err: &stint.Error{Code: stint.CodeUnavailable, Kind: "connection", Problem: "the server " + m.name() + " does not answer: too many calls wait for it"}}
+		return
+	}
+	sent := time.Now()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.backend.options.Timeout)
+		defer cancel()
+		a := &answer{member: m, kept: kept}
+		a.reply, a.err = m.call(ctx, r)
+		m.outstanding.Add(-1)
+		m.silent.Store(a.err != nil)
+		if a.err == nil {
+			m.learn(a.reply.about, sent)
+			e.backend.look(a.reply.about.status)
+		}
+		a.note()
+		e.arrive <- a
+	}()
+}
+
+// wait waits for the next answer. It returns nil if there is none before the context ends or
+// the timer fires.
+func (e *exchange) wait(ctx context.Context, timer <-chan time.Time) *answer {
+	if len(e.answers) == e.asked {
+		return nil
+	}
+	select {
+	case a := <-e.arrive:
+		e.answers = append(e.answers, a)
+		return a
+	default:
+	}
+	select {
+	case a := <-e.arrive:
+		e.answers = append(e.answers, a)
+		return a
+	case <-timer:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// grace is how long to wait for the answers beyond a majority: as long as the majority took.
+// A member that did not answer the last call is not waited for.
+func (e *exchange) grace() time.Duration {
+	for _, m := range e.backend.members {
+		answered := false
+		for _, a := range e.answers {
+			answered = answered || a.member == m
+		}
+		if !answered && !m.silent.Load() && m.outstanding.Load() < maxOutstanding/4 {
+			return min(time.Since(e.sent)+100*time.Microsecond, maxGrace)
+		}
+	}
+	return 0
+}
+
+const maxGrace = 10 * time.Millisecond
+
+// usable returns the answers that count: the server did what it was asked, and its clock
+// agrees with those of a majority.
+func (e *exchange) usable() (some []*answer) {
+	agree := e.backend.agreeing()
+	for _, a := range e.answers {
+		if a.err == nil && a.reply.about.status == statusOK && agree[a.member.index] && a.member.trusts(a.reply.about.incarnation) {
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
+// trusts reports whether the clock of an incarnation has not run back.
+func (m *member) trusts(incarnation int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.ranBack != incarnation
+}
+
+// medianOf returns the time of the quorum as the answers tell it.
+func medianOf(answers []*answer) int64 {
+	var buf [maxMembers]int64
+	times := buf[:0]
+	for _, a := range answers {
+		times = append(times, a.reply.about.time)
+	}
+	return lowerMedian(times)
+}

@@ -1,0 +1,293 @@
+package quorumstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// proposal is one round of CASPaxos on one key: prepare, unless a promise was kept from the
+// round before, and accept.
+type proposal struct {
+	key   string
+	least int    // the class that a reading majority must be old enough for
+	seen  ballot // the greatest promise that is known
+	// change sets upTo and parts from the newest state and the class that its readers are
+	// old enough for. It returns false if nothing is to be written.
+	change func(p *proposal, chosen []part, upTo int) bool
+	keep   bool    // keep the promise for the next round
+	must   *member // has to accept; nil: any majority
+
+	phase  phase
+	ballot ballot
+	upTo   uint8
+	parts  []part
+	kept   *promised // once the accept is sent, those that accept it
+
+	granted [maxMembers]int64 // the incarnation of each member that promised; 0: it did not
+	sent    int               // members that got the accept
+	at      [maxMembers]int   // the place of the operation in the request to each member; -1: none
+	accepts int
+	refused int
+	mustAck bool
+	told    ballot // the greatest promise of a refusal
+	chosen  []part // by unchanged
+}
+
+// promised is a ballot that members have promised to this process for its next round. Those
+// that answer late are added later.
+type promised struct {
+	next         ballot
+	accepted     atomic.Uint32 // the members, a bit each
+	incarnations [maxMembers]int64
+}
+
+type phase uint8
+
+const (
+	preparing phase = iota
+	accepting
+	done
+	notMade // refused everywhere, or the state is another one: nothing was written
+	young   // a majority promised, and too few of them are old enough
+	failed  // no majority promised: nothing was written
+	unknown // the accept may or may not win
+)
+
+// propose runs the proposals to their ends. It returns the time of the quorum at the last
+// round trip, or 0.
+func (b *backend) propose(ctx context.Context, all []*proposal) (now int64) {
+	if now = b.round(ctx, all); now == 0 {
+		return 0
+	}
+	var granted []*proposal
+	for _, p := range all {
+		if p.phase == accepting && p.sent == 0 {
+			granted = append(granted, p)
+		}
+	}
+	if len(granted) == 0 {
+		return now
+	}
+	if at := b.round(ctx, granted); at != 0 {
+		now = at
+	}
+	return now
+}
+
+// round makes one round trip: it sends the prepares and the accepts of the proposals.
+func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
+	e := b.newExchange()
+	at, prepares := b.quorumTime(), false
+	for _, p := range all {
+		if p.phase == preparing {
+			p.ballot, prepares = newBallot(at, p.seen), true
+		} else if p.phase == accepting {
+			next := ballot{}
+			if p.keep {
+				next = newBallot(0, p.ballot)
+			}
+			p.kept = &promised{next: next, incarnations: p.granted}
+		}
+	}
+	for _, m := range b.members {
+		if r, kept := b.requestOf(m, all); len(kept) > 0 {
+			e.ask(ctx, m, r, kept)
+		}
+	}
+	b.gather(ctx, e, all, prepares)
+	for _, p := range all {
+		p.finish(b, e)
+	}
+	return medianOf(e.usable())
+}
+
+// requestOf returns the request of the proposals to a member, and for each operation who
+// accepts it: nil for a prepare.
+func (b *backend) requestOf(m *member, all []*proposal) (*request, []*promised) {
+	r := &request{head: head{members: b.hash, slack: b.slack}, ops: make([]operation, 0, len(all))}
+	kept := make([]*promised, 0, len(all))
+	now := time.Now()
+	last, _ := m.timeAt(now)
+	incarnation := m.incarnation()
+	for _, p := range all {
+		p.at[m.index] = len(kept)
+		switch {
+		case p.phase == preparing:
+			r.ops = append(r.ops, operation{verb: verbPrepare, key: p.key, ballot: p.ballot})
+			kept = append(kept, nil)
+		case p.phase == accepting && p.granted[m.index] != 0 && p.granted[m.index] == incarnation:
+			// What was told about one incarnation does not hold for the next one, and what
+			// a frozen server executes later could win over what came after.
+			r.head.incarnation, r.head.last = incarnation, last+b.options.Timeout.Microseconds()
+			r.ops = append(r.ops, operation{verb: verbAccept, key: p.key, ballot: p.ballot, next: p.kept.next, upTo: p.upTo, parts: p.parts})
+			kept = append(kept, p.kept)
+			p.sent++
+		default:
+			p.at[m.index] = -1
+		}
+	}
+	return r, kept
+}
+
+// note notes which accepts a member made, also after a majority did.
+func (a *answer) note() {
+	if a.err != nil || a.reply.about.status != statusOK {
+		return
+	}
+	for i, k := range a.kept {
+		if k != nil && !a.reply.results[i].refused && a.reply.results[i].err == nil {
+			k.accepted.Or(1 << a.member.index)
+		}
+	}
+}
+
+// gather waits for the answers that decide the proposals.
+func (b *backend) gather(ctx context.Context, e *exchange, all []*proposal, prepares bool) {
+	var timer <-chan time.Time
+	for {
+		a := e.wait(ctx, timer)
+		if a == nil {
+			return
+		}
+		if timer != nil || !b.decided(e, all) {
+			continue
+		}
+		if !prepares {
+			return
+		}
+		grace := e.grace() // a member that promises now need not be asked for a read later
+		if grace == 0 {
+			return
+		}
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		timer = t.C
+	}
+}
+
+// decided reports whether the answers so far decide all proposals.
+func (b *backend) decided(e *exchange, all []*proposal) bool {
+	usable := e.usable()
+	if len(usable) < b.majority {
+		return false
+	}
+	for _, p := range all {
+		if !p.tally(b, e, usable) {
+			return false
+		}
+	}
+	return true
+}
+
+// tally counts the answers for one proposal, and reports whether they decide it.
+func (p *proposal) tally(b *backend, e *exchange, usable []*answer) bool {
+	good, bad := 0, 0
+	p.mustAck = p.must == nil
+	for _, a := range usable {
+		i := p.at[a.member.index]
+		if i < 0 {
+			continue
+		}
+		r := &a.reply.results[i]
+		if r.refused || r.err != nil {
+			bad++
+			p.told = maxBallot(p.told, r.row.promise)
+			continue
+		}
+		good++
+		p.mustAck = p.mustAck || a.member == p.must
+	}
+	p.accepts, p.refused = good, bad
+	return good >= b.majority && p.mustAck
+}
+
+// finish sets the phase that follows from the answers.
+func (p *proposal) finish(b *backend, e *exchange) {
+	enough := p.tally(b, e, e.usable())
+	switch p.phase {
+	case preparing:
+		p.choose(b, e, enough)
+	case accepting:
+		switch {
+		case enough:
+			p.phase = done
+		case p.mayBeMade(e):
+			p.phase = unknown
+		default:
+			p.phase = notMade
+		}
+	}
+}
+
+// mayBeMade reports whether a member has accepted the proposal, or may have.
+func (p *proposal) mayBeMade(e *exchange) bool {
+	refused := 0
+	for _, a := range e.answers {
+		i := p.at[a.member.index]
+		switch {
+		case i < 0:
+		case a.err != nil && nothingSent(a.err),
+			a.err == nil && (a.reply.about.status != statusOK || a.reply.results[i].refused || a.reply.results[i].err != nil):
+			refused++
+		}
+	}
+	return refused < p.sent
+}
+
+// choose takes the newest state of those that promised, and sets what to accept.
+func (p *proposal) choose(b *backend, e *exchange, enough bool) {
+	if !enough {
+		p.phase = failed
+		if p.told != (ballot{}) {
+			p.phase = notMade
+		}
+		return
+	}
+	var rows []*row
+	var ages []int
+	for _, a := range e.usable() {
+		i := p.at[a.member.index]
+		if i < 0 || a.reply.results[i].refused || a.reply.results[i].err != nil {
+			continue
+		}
+		p.granted[a.member.index] = a.reply.about.incarnation
+		rows, ages = append(rows, &a.reply.results[i].row), append(ages, b.ageOf(a))
+	}
+	upTo := majorityAge(ages, b.majority)
+	if upTo < p.least {
+		p.phase = young
+		return
+	}
+	chosen, _ := choose(rows, rows, uint8(upTo), b.majority)
+	p.phase = notMade
+	if p.change(p, chosen, upTo) {
+		for i := range p.parts {
+			p.parts[i].ballot = p.ballot
+		}
+		p.phase = accepting
+	}
+}
+
+// ageOf returns the class that the server of an answer is old enough for.
+func (b *backend) ageOf(a *answer) int {
+	if b.ageless {
+		return maxClass
+	}
+	return a.reply.about.oldEnough(b.slack)
+}
+
+// majorityAge returns the greatest class that a majority is old enough for.
+func majorityAge(ages []int, majority int) int {
+	var buf [maxMembers]int
+	sorted := append(buf[:0], ages...)
+	for i := 1; i < len(sorted); i++ {
+		for j := i; j > 0 && sorted[j] > sorted[j-1]; j-- {
+			sorted[j], sorted[j-1] = sorted[j-1], sorted[j]
+		}
+	}
+	if len(sorted) < majority {
+		return tooYoung
+	}
+	return sorted[majority-1]
+}
