@@ -24,6 +24,7 @@ require (
 	github.com/stintdev/stint/grpclimit v0.1.0
 	github.com/stintdev/stint/httplimit/jwtverify v0.1.0
 	github.com/stintdev/stint/postgresstore v0.1.0
+	github.com/stintdev/stint/quorumstore v0.1.0
 	github.com/stintdev/stint/redisstore v0.1.0
 	github.com/stintdev/stint/remotestore v0.1.0
 	github.com/stintdev/stint/rule v0.1.0

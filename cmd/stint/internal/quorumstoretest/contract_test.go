@@ -1,0 +1,33 @@
+package quorumstoretest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/quorumstore"
+	"github.com/stintdev/stint/storetest"
+)
+
+// TestContract runs the contract on three servers, with a prefix, and so a quorum of its own,
+// for each law.
+func TestContract(t *testing.T) {
+	var servers []string
+	for range 3 {
+		servers = append(servers, redistest.Server(t).Addr())
+	}
+	storetest.Suite{Runs: 20, Steps: 20, Open: func(t *testing.T, clock func() time.Time) stint.Store {
+		t.Helper()
+		s, err := quorumstore.New(quorumstore.Options{
+			Servers: servers, Clock: clock, KeepFor: time.Hour, Timeout: 10 * time.Second,
+			Prefix: strings.NewReplacer(" ", "_").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):]),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}}.Run(t)
+}
