@@ -113,6 +113,9 @@ type Stats struct {
 	Skew     time.Duration
 	Measured time.Time
 
+	// Servers are the servers, in the order of Options.Servers.
+	Servers []ServerStats
+
 	// CallerBytes is how much of Options.CallerBytes is in use. CallersRefused is how
 	// many claims were refused because that budget was used up.
 	CallerBytes    int64
@@ -132,7 +135,7 @@ func (s *Store) Stats() Stats {
 	}
 	t := s.store.Stats()
 	return Stats{
-		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured,
+		Up: t.Up, Nodes: t.Nodes, Skew: t.Clock.Skew, Measured: t.Clock.Measured, Servers: s.backend.serverStats(),
 		CallerBytes: t.CallerBytes, CallersRefused: t.CallersRefused,
 		Swaps: t.Swaps, Remembered: t.Remembered, Early: t.Early, Lost: t.Lost, Unknown: t.Unknown,
 	}

@@ -56,6 +56,8 @@ func (f *replayFlags) openStore(o *replay.Options, logs io.Writer) (s replayStor
 		open = f.newMemcached
 	case isDynamo(f.store):
 		open = f.newDynamo
+	case isQuorum(f.store):
+		open = f.newQuorum
 	}
 	now := time.Now
 	s.prefix = "stint:replay:" + rand.Text()

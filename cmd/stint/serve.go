@@ -31,6 +31,7 @@ rules that name the store that counts them.
   redis://           exact                   what it persists    by default
   redis-sentinel://  exact until a failover  a lost master       when a server may fail
   redis-cluster://   exact until a failover  a lost master       for more than one server holds
+  redis-quorum://    exact                   any minority        for limits that must hold
   postgres://        exact                   with durable=true   with PostgreSQL, without Redis
   memcached://       exact until evictions   nothing             when counts may be lost
   dynamodb://        by the nodes' clocks    a lost data center  on AWS; lease hot keys

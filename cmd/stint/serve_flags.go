@@ -139,7 +139,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	f.store = memoryStore
 	f.stores = namedValues{begins: beginsStore, unnamed: &f.store}
 	f.storePasswords = namedValues{begins: beginsPassword, unnamed: &f.storePasswordFile}
-	flags.Var(&f.stores, "store", "`[NAME=]URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock, postgres://user@host/database, memcached://host1,host2, dynamodb://table or stint://host:8081; repeat it with a NAME for stores that rules name")
+	flags.Var(&f.stores, "store", "`[NAME=]URL` of the store that counts: memory, or a shared store such as redis://host:6379/0, redis+unix:///run/redis.sock, redis-quorum://host1,host2,host3, postgres://user@host/database, memcached://host1,host2, dynamodb://table or stint://host:8081; repeat it with a NAME for stores that rules name")
 	flags.Var(&f.storePasswords, "store-password-file", "`[NAME=]FILE` with the password of the store, or the token of stint://; repeat it for named stores")
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "longest wait of a check for a shared store; then the rule's on_store_failure decides")
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "open the circuit of a shared store when one call in a hundred, and at least 3 in 3 s, takes this long; 0 disables")

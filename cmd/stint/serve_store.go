@@ -49,6 +49,8 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 		return f.openMemcached(c, log)
 	case isDynamo(f.store):
 		return f.openDynamo(c, log)
+	case isQuorum(f.store):
+		return f.openQuorum(c, log)
 	}
 	return f.openRedis(c, log)
 }
@@ -151,7 +153,7 @@ func (f *serveFlags) storeSecret(c *server.Config, what string) (*secret.Text, e
 // URL or in a file, but not in both; no error shows it.
 func storeOptions(url string, password *secret.Text) (o redisstore.Options, err error) {
 	if !strings.HasPrefix(url, "redis") {
-		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel://, one of these with rediss, redis+unix://, postgres://, memcached://, or dynamodb://; stint serve also takes stint:// and stints://)", schemeOf(url))
+		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel://, redis-quorum://, one of these with rediss, redis+unix://, postgres://, memcached://, or dynamodb://; stint serve also takes stint:// and stints://)", schemeOf(url))
 	}
 	if o, err = redisstore.ParseURL(url); err != nil {
 		return o, usagef("%w", err)

@@ -15,7 +15,8 @@ import (
 
 func newStoreCommand() *cobra.Command {
 	return newGroupCommand("store", "Prepare a shared store",
-		"  stint store migrate 'postgres://owner@10.0.0.7/limits?durable=true'", newMigrateCommand())
+		"  stint store migrate 'postgres://owner@10.0.0.7/limits?durable=true'\n  stint store repair redis-quorum://10.0.0.1,10.0.0.2,10.0.0.3",
+		newMigrateCommand(), newQuorumInitCommand(), newQuorumRepairCommand(), newQuorumReplaceCommand())
 }
 
 // migrateTime bounds a migration. A table that changes between logged and unlogged is

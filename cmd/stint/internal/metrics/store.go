@@ -20,6 +20,7 @@ type SharedStats struct {
 	Lease    *LeaseStats    // nil if nothing is leased
 
 	Evictions []EvictionStats // one per server that evicts items when it is full
+	Members   []MemberStats   // the servers of a quorum
 	Swaps     *SwapStats      // nil if the store does not compare and swap
 
 	// The budgets of what callers bring; nil if the store has none.
@@ -48,6 +49,13 @@ type ClockStats struct {
 type EvictionStats struct {
 	Shard string // name of the server
 	Items uint64 // since the server started
+}
+
+// MemberStats is the state of one server of a quorum.
+type MemberStats struct {
+	Server string
+	Up     bool // it answers
+	Whole  bool // it has all counts
 }
 
 // BreakerStats is the state of the circuit breaker of one store server.
@@ -205,6 +213,12 @@ func (s *scrape) shared(stats SharedStats) {
 	evictions := s.family(prometheus.CounterValue, "stint_store_evictions_total", "Items that the server of the store evicted to make room since it started.", "shard")
 	for _, e := range stats.Evictions {
 		evictions(e.Shard, float64(e.Items))
+	}
+	up := s.family(prometheus.GaugeValue, "stint_store_server_up", "1 while a server of a quorum answers.", "server")
+	whole := s.family(prometheus.GaugeValue, "stint_store_server_whole", "1 while a server of a quorum has all counts.", "server")
+	for _, m := range stats.Members {
+		up(m.Server, asFloat(m.Up))
+		whole(m.Server, asFloat(m.Whole))
 	}
 	s.breakers(stats.Breakers)
 	if stats.Lease != nil {
