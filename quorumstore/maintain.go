@@ -17,14 +17,20 @@ type keeper struct {
 	why     map[*member]string // why a member could not be repaired, as last logged
 }
 
-// keepEvery is the time between two looks at the members. A process that has just started
-// looks at once, and founds a new quorum.
-const keepEvery = 5 * time.Second
+// The time between two looks at the members: shorter while one of them lacks counts. A
+// process that has just started looks at once, and founds a new quorum.
+const (
+	lookEvery      = 5 * time.Second
+	lookEveryYoung = time.Second
+)
 
 func (k *keeper) run(ctx context.Context) {
 	for {
-		k.look(ctx)
-		t := time.NewTimer(keepEvery/2 + rand.N(keepEvery)) // the processes take turns
+		every := lookEvery
+		if !k.look(ctx) {
+			every = lookEveryYoung
+		}
+		t := time.NewTimer(every/2 + rand.N(every)) // the processes take turns
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -37,12 +43,13 @@ func (k *keeper) run(ctx context.Context) {
 // repairTime bounds the repair of a member.
 const repairTime = 10 * time.Minute
 
-// look looks at all members once.
-func (k *keeper) look(ctx context.Context) {
+// look looks at all members once. It reports whether all that answer have all counts.
+func (k *keeper) look(ctx context.Context) (whole bool) {
 	if err := k.backend.tend(ctx); err != nil && ctx.Err() == nil {
 		k.log.Debug("the marks of the servers of the quorum could not all be set", "error", err)
 	}
 	marks, _ := k.backend.marks(ctx) // those that answer
+	whole = true
 	for i, re := range marks {
 		m := k.backend.members[i]
 		if re == nil || re.incarnation() == 0 || re.mark.ever {
@@ -53,7 +60,9 @@ func (k *keeper) look(ctx context.Context) {
 		err := k.backend.repair(bounded, m)
 		cancel()
 		k.report(ctx, m, err)
+		whole = whole && err == nil
 	}
+	return whole
 }
 
 // report logs what became of a repair. A reason that lasts is logged once.
