@@ -1,0 +1,513 @@
+package quorumstore
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/cas"
+)
+
+var (
+	simulations = flag.Int("quorumstore.runs", 0, "runs of the simulation; 0: a number for the tests of a build")
+	firstSeed   = flag.Uint64("quorumstore.seed", 0, "the seed of the first run of the simulation")
+)
+
+// simulation is one run: servers, a network that loses, delays, repeats and holds messages,
+// and nodes that take from the store over it, in virtual time.
+type simulation struct {
+	random  *simRandom
+	rules   rules
+	begun   time.Time
+	servers []*simServer
+	nodes   []*simNode
+	history []simTake
+	mu      sync.Mutex // guards history
+	calm    bool       // no more faults
+}
+
+// simRandom is a source of random numbers for several goroutines.
+type simRandom struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (r *simRandom) n(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.r.IntN(n)
+}
+
+func (r *simRandom) chance(p float64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.r.Float64() < p
+}
+
+func (r *simRandom) between(from, to time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return from + time.Duration(r.r.Int64N(int64(to-from)))
+}
+
+// simServer is a memoryServer that can restart, freeze and have a wrong clock.
+type simServer struct {
+	*memoryServer
+
+	sim    *simulation
+	offset time.Duration // of its clock
+	disk   map[string]row
+	saved  mark
+	thaw   chan struct{} // not nil: frozen until it is closed
+	down   bool
+}
+
+func (s *simServer) restart(fromDisk bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run++
+	s.rows, s.mark = map[string]row{}, mark{}
+	if fromDisk {
+		s.mark = s.saved
+		for k, r := range s.disk {
+			s.rows[k] = r
+		}
+	}
+}
+
+func (s *simServer) save() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved, s.disk = s.mark, map[string]row{}
+	for k, r := range s.rows {
+		s.disk[k] = r
+	}
+}
+
+func (s *simServer) freeze(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.thaw != nil {
+		return
+	}
+	thaw := make(chan struct{})
+	s.thaw = thaw
+	time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.thaw = nil
+		close(thaw)
+	})
+}
+
+// link is the connection of one node to one server.
+type link struct {
+	*simServer
+
+	cut bool // guarded by mu of the server
+}
+
+var errLost = cas.NoAnswer(context.Background(), "the simulation", nil)
+
+// send takes a message to the server, has it work, and takes the answer back.
+func (l *link) send(ctx context.Context, work func()) error {
+	sim := l.sim
+	l.mu.Lock()
+	run := l.run
+	l.mu.Unlock()
+	lose := 0.0
+	if !sim.calm {
+		lose = 0.02
+	}
+	if sim.random.chance(lose) {
+		<-ctx.Done()
+		return errLost
+	}
+	answered := make(chan bool, 1)
+	delay := sim.delay()
+	repeat := !sim.calm && sim.random.chance(0.02)
+	go func() {
+		time.Sleep(delay)
+		answered <- l.deliver(run, work)
+		if repeat {
+			time.Sleep(sim.random.between(0, 2*time.Second))
+			l.deliver(run, work)
+		}
+	}()
+	select {
+	case ok := <-answered:
+		if !ok || sim.random.chance(lose) {
+			<-ctx.Done()
+			return errLost
+		}
+	case <-ctx.Done():
+		return errLost
+	}
+	time.Sleep(sim.random.between(20*time.Microsecond, time.Millisecond))
+	return nil
+}
+
+func (s *simulation) delay() time.Duration {
+	if !s.calm && s.random.chance(0.05) {
+		return s.random.between(time.Millisecond, 4*time.Second)
+	}
+	return s.random.between(20*time.Microsecond, time.Millisecond)
+}
+
+// deliver has the process of a run do the work once it is not frozen.
+func (l *link) deliver(run int, work func()) bool {
+	for {
+		l.mu.Lock()
+		thaw := l.thaw
+		if thaw == nil {
+			defer l.mu.Unlock()
+			if l.run != run && !l.rules.noIncarnation || l.cut || l.down {
+				return false
+			}
+			work()
+			return true
+		}
+		l.mu.Unlock()
+		<-thaw
+	}
+}
+
+func (l *link) call(ctx context.Context, r *request) (*reply, error) {
+	replies := make(chan *reply, 2)
+	err := l.send(ctx, func() { replies <- l.callLocked(r) })
+	if err != nil {
+		return nil, err
+	}
+	return <-replies, nil
+}
+
+// mark is the operation; that of the server is a field.
+type markedLink struct{ *link }
+
+func (l markedLink) mark(ctx context.Context, r *markRequest) (*markReply, error) {
+	replies := make(chan *markReply, 2)
+	err := l.send(ctx, func() { replies <- l.markLocked(r) })
+	if err != nil {
+		return nil, err
+	}
+	return <-replies, nil
+}
+
+func (l *link) scan(ctx context.Context, r *scanRequest) (*scanReply, error) {
+	replies := make(chan *scanReply, 2)
+	err := l.send(ctx, func() { replies <- l.scanLocked(r) })
+	if err != nil {
+		return nil, err
+	}
+	return <-replies, nil
+}
+
+// simNode is one process.
+type simNode struct {
+	sim     *simulation
+	links   []*link
+	backend *backend
+	store   *cas.Store
+}
+
+// simTake is a call and its answer.
+type simTake struct {
+	node     int
+	key      string
+	short    bool // it has a claim on the short limit
+	long     bool
+	at       int64 // of the decision
+	from, to time.Time
+	allowed  bool
+	code     stint.Code // of the error
+	err      error
+}
+
+const simTimeout = 100 * time.Millisecond
+
+func newSimulation(seed uint64, r rules, skew time.Duration) *simulation {
+	s := &simulation{random: &simRandom{r: rand.New(rand.NewPCG(seed, 23))}, rules: r, begun: time.Now()}
+	for i := range 3 {
+		sv := &simServer{sim: s}
+		sv.offset = s.random.between(0, skew+1)
+		sv.memoryServer = newMemoryServer(fmt.Sprint("s", i), func() int64 { return time.Now().Add(sv.offset).UnixMicro() })
+		sv.rules = &s.rules
+		s.servers = append(s.servers, sv)
+	}
+	for range 3 {
+		s.addNode()
+	}
+	return s
+}
+
+func (s *simulation) addNode() *simNode {
+	n := &simNode{sim: s}
+	var servers []server
+	for _, sv := range s.servers {
+		l := &link{simServer: sv}
+		n.links = append(n.links, l)
+		servers = append(servers, markedLink{l})
+	}
+	b := newBackend(servers, backendOptions{Timeout: simTimeout})
+	b.ageless, b.bareRead, b.onlyChanged = s.rules.noAge, s.rules.noFinish, s.rules.onlyChanged
+	b.noRepairWait, b.noRepairCheck, b.noFoundingCheck = s.rules.noRepairWait, s.rules.noRepairCheck, s.rules.noFoundingCheck
+	n.backend = b
+	n.store = cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1, Timeout: simTimeout, Slack: time.Second})
+	s.nodes = append(s.nodes, n)
+	return n
+}
+
+const (
+	simBurst = 4
+	simQuota = 1000
+)
+
+// The short limit is of class 2, and the long one of class 17.
+var simShort, simLong = simLimit(stint.Spec{Rule: "short", Limit: simBurst, Window: 4 * time.Second}),
+	simLimit(stint.Spec{Rule: "long", Algorithm: stint.FixedWindow, Limit: simQuota, Window: 24 * time.Hour})
+
+func simLimit(s stint.Spec) stint.Limit {
+	l, err := s.Compile()
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// take makes one call.
+func (n *simNode) take(i int, key string, short, long bool) {
+	var claims []stint.Claim
+	if short {
+		claims = append(claims, stint.Claim{Key: key, Limit: simShort, Cost: 1})
+	}
+	if long {
+		claims = append(claims, stint.Claim{Key: key, Limit: simLong, Cost: 1})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*simTimeout)
+	defer cancel()
+	out := make([]stint.Decision, len(claims))
+	h := simTake{node: i, key: key, short: short, long: long, from: time.Now()}
+	err := n.store.TakeGroups(ctx, []stint.Group{{Claims: claims}}, out)
+	h.to = time.Now()
+	if err != nil {
+		if g, ok := err.(*stint.GroupsError); ok {
+			err = g.Errs[0]
+		}
+		h.err, h.code = err, stint.CodeOf(err)
+	} else {
+		_, d := stint.Combine(claims, out)
+		h.allowed, h.at = d.Allowed, out[0].At
+	}
+	n.sim.mu.Lock()
+	defer n.sim.mu.Unlock()
+	n.sim.history = append(n.sim.history, h)
+}
+
+// run makes random calls and faults for a time, and then heals all.
+func (s *simulation) run(lasts time.Duration, fault func()) {
+	var all sync.WaitGroup
+	end := time.Now().Add(lasts)
+	for i, n := range s.nodes {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				pace := 200 * time.Millisecond
+				if s.random.chance(0.05) {
+					pace = 6 * time.Second
+				}
+				time.Sleep(s.random.between(time.Millisecond, pace))
+				what := s.random.n(4)
+				n.take(i, "k", what != 0, what == 0 || what == 3)
+			}
+		})
+	}
+	calmness := s.random.between(time.Second, 10*time.Second)
+	all.Go(func() {
+		for time.Now().Before(end) {
+			time.Sleep(s.random.between(10*time.Millisecond, calmness))
+			fault()
+		}
+	})
+	all.Go(func() {
+		for time.Now().Before(end) {
+			time.Sleep(s.random.between(10*time.Millisecond, 2*time.Second))
+			s.repair()
+		}
+	})
+	all.Wait()
+}
+
+// fault is one random fault.
+func (s *simulation) fault() {
+	sv := s.servers[s.random.n(len(s.servers))]
+	switch s.random.n(5) {
+	case 0:
+		sv.restart(false)
+	case 1:
+		sv.restart(true)
+	case 2:
+		sv.save()
+	case 3:
+		sv.freeze(s.random.between(10*time.Millisecond, 8*time.Second))
+	case 4:
+		l := s.nodes[s.random.n(len(s.nodes))].links[sv.index()]
+		l.mu.Lock()
+		l.cut = true
+		l.mu.Unlock()
+		time.AfterFunc(s.random.between(10*time.Millisecond, 5*time.Second), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.cut = false
+		})
+	}
+}
+
+// repair has a random node repair a random server.
+func (s *simulation) repair() {
+	n := s.nodes[s.random.n(len(s.nodes))]
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = n.backend.repair(ctx, n.backend.members[s.random.n(len(s.servers))])
+}
+
+func (s *simServer) index() int { return slices.Index(s.sim.servers, s) }
+
+// heal ends all faults, and repairs all servers.
+func (s *simulation) heal() {
+	s.calm = true
+	time.Sleep(10 * time.Second)
+	for range 3 {
+		for _, m := range s.nodes[0].backend.members {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_ = s.nodes[0].backend.tend(ctx)
+			_ = s.nodes[0].backend.repair(ctx, m)
+			cancel()
+		}
+		time.Sleep(4 * time.Second)
+	}
+}
+
+// found waits until the quorum is one.
+func (s *simulation) found(t testing.TB) {
+	t.Helper()
+	calm := s.calm
+	s.calm = true
+	if err := s.nodes[0].backend.tend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	s.calm = calm
+}
+
+// check returns what is wrong in the history.
+func (s *simulation) check(skew time.Duration) error {
+	var short []simTake
+	least, most := 0, 0
+	for _, h := range s.history {
+		if h.short && h.allowed {
+			short = append(short, h)
+		}
+		if h.long && h.allowed {
+			least, most = least+1, most+1
+		}
+		if h.long && (h.code == stint.CodeTimeout || h.code == stint.CodeCanceled) {
+			most++
+		}
+	}
+	slices.SortFunc(short, func(a, b simTake) int { return int(a.at - b.at) })
+	for i := range short {
+		for j := i; j < len(short); j++ {
+			took := time.Duration(short[j].at-short[i].at) * time.Microsecond
+			if allowed := simBurst + float64(took+2*skew)/float64(time.Second); float64(j-i+1) > allowed+1e-6 {
+				return fmt.Errorf("over-admission: %d of %.3f in %v from %v", j-i+1, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun))
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*simTimeout)
+	defer cancel()
+	d, err := s.nodes[0].store.Take(ctx, stint.Claim{Key: "k", Limit: simLong})
+	if err != nil {
+		return nil // no majority is old enough any more
+	}
+	if used := simQuota - int(d.Remaining); used < least || used > most {
+		return fmt.Errorf("%d units are used: %d calls were allowed, and %d may have been charged", used, least, most)
+	}
+	return nil
+}
+
+// simulate makes one run, and returns what is wrong.
+func simulate(t *testing.T, seed uint64, r rules, lasts time.Duration, script func(s *simulation)) (wrong error, s *simulation) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(12 * time.Hour)
+		skew := 300 * time.Millisecond
+		s = newSimulation(seed, r, skew)
+		s.found(t)
+		if script != nil {
+			script(s)
+		} else {
+			s.run(lasts, s.fault)
+		}
+		s.heal()
+		wrong = s.check(skew)
+		for _, n := range s.nodes {
+			_ = n.store.Close()
+		}
+		time.Sleep(time.Minute) // until all messages have arrived
+	})
+	return wrong, s
+}
+
+// Whatever fails, nothing is admitted twice, nothing is charged twice, and a call that fails
+// with an error other than a timeout charges nothing.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	runs := *simulations
+	if runs == 0 {
+		runs = 200
+	}
+	allowed, denied, failed := 0, 0, map[stint.Code]int{}
+	for i := range runs {
+		seed := *firstSeed + uint64(i)
+		wrong, s := simulate(t, seed, rules{}, time.Minute, nil)
+		if wrong != nil {
+			t.Errorf("seed %d: %v", seed, wrong)
+		}
+		for _, h := range s.history {
+			switch {
+			case h.err != nil:
+				failed[h.code]++
+			case h.allowed:
+				allowed++
+			default:
+				denied++
+			}
+		}
+	}
+	t.Logf("%d allowed, %d denied, failed %v", allowed, denied, failed)
+}
+
+// Without any one of the rules, the simulation finds a violation.
+func TestSimulationNeedsEachRule(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]rules{
+		"floor": {noFloor: true}, "last": {noLast: true}, "incarnation": {noIncarnation: true}, "age": {noAge: true},
+		"run": {noRun: true}, "finish": {noFinish: true}, "repair wait": {noRepairWait: true}, "repair check": {noRepairCheck: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(300) {
+				if wrong, _ := simulate(t, seed, r, time.Minute, nil); wrong != nil {
+					t.Logf("seed %d: %v", seed, wrong)
+					return
+				}
+			}
+			t.Error("no run finds a violation")
+		})
+	}
+}
