@@ -32,10 +32,10 @@ import (
 //
 // Errors are an [*stint.Error] of CodeInvalid and never contain a password.
 func ParseURL(text string) (o Options, err error) {
-	scheme, rest, _ := strings.Cut(text, "://")
-	switch strings.ToLower(scheme) {
-	case "redis-quorum":
-	case "rediss-quorum":
+	scheme, rest, found := strings.Cut(text, "://")
+	switch scheme = strings.ToLower(scheme); {
+	case found && scheme == "redis-quorum":
+	case found && scheme == "rediss-quorum":
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
 		return Options{}, wrongURL("it does not begin with redis-quorum:// or rediss-quorum://", "write it as redis-quorum://host1,host2,host3")
