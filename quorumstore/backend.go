@@ -23,8 +23,8 @@ type backend struct {
 	options  backendOptions
 	births   births
 
-	// What follows is for tests, which show that the rules are needed.
-	ageless, bareRead, onlyChanged, noRepairWait, noRepairCheck, noFoundingCheck bool
+	// Tests switch a rule off to show that it is needed.
+	ageless, bareRead, noRepairCheck, noFoundingCheck bool
 }
 
 // backendOptions configures a backend.

@@ -24,7 +24,7 @@ type memoryServer struct {
 
 // rules are switched off by setting a field.
 type rules struct {
-	noFloor, noLast, noIncarnation, noAge, noRun, noFinish, onlyChanged, noRepairWait, noRepairCheck, noFoundingCheck bool
+	noFloor, noIncarnation, noAge, noRun, noFinish, noRepairCheck, noFoundingCheck bool
 }
 
 func newMemoryServer(label string, clock func() int64) *memoryServer {
@@ -64,7 +64,7 @@ func (s *memoryServer) aboutLocked(h *head) about {
 		a.status = statusOtherMembers
 	case h.incarnation != 0 && h.incarnation != a.incarnation && !s.rules.noIncarnation:
 		a.status = statusOtherIncarnation
-	case h.last != 0 && a.time > h.last && !s.rules.noLast:
+	case h.last != 0 && a.time > h.last:
 		a.status = statusLate
 	}
 	return a

@@ -1,0 +1,226 @@
+package quorumstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// schedules break the store if one of its rules is off. Each returns what is wrong.
+var schedules = map[string]struct {
+	off    rules
+	script func(s *simulation) error
+}{
+	"floor":          {rules{noFloor: true}, keptPromiseOutlivesRows},
+	"incarnation":    {rules{noIncarnation: true}, acceptToAnotherIncarnation},
+	"age":            {rules{noAge: true}, restartWithoutRows},
+	"finish":         {rules{noFinish: true}, writeThatOneServerHas},
+	"run":            {rules{noRun: true}, restartFromAnOldDisk},
+	"repair check":   {rules{noRepairCheck: true}, restartDuringRepair},
+	"founding check": {rules{noFoundingCheck: true}, restartDuringFounding},
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	t.Parallel()
+	for name, s := range schedules {
+		t.Run(name, func(t *testing.T) {
+			if wrong, _ := simulate(t, 1, rules{}, 0, s.script); wrong != nil {
+				t.Errorf("with all rules: %v", wrong)
+			}
+			wrong, _ := simulate(t, 1, s.off, 0, s.script)
+			if wrong == nil {
+				t.Error("without the rule, nothing is wrong")
+			}
+			t.Log(wrong)
+		})
+	}
+}
+
+// admits takes up to n units at once, and returns how many were allowed.
+func (n *simNode) admits(key string, times int, short bool) (allowed int) {
+	for range times {
+		if n.take(0, key, short, !short).allowed {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+func atMost(most, got int) error {
+	if got > most {
+		return fmt.Errorf("over-admission: %d units of %d", got, most)
+	}
+	return nil
+}
+
+// Two nodes keep a promise for a key whose row expires. Each of them writes by its promise, and
+// the second write does not see the first.
+func keptPromiseOutlivesRows(s *simulation) error {
+	for _, n := range s.nodes[:2] {
+		n.admits("k", 3, true)
+		time.Sleep(20 * time.Second)
+	}
+	got := 0
+	for _, n := range s.nodes[:2] {
+		n.take(0, "other", false, true) // now it knows the time, and need not read
+		got += n.admits("k", simBurst, true)
+	}
+	return atMost(simBurst+1, got)
+}
+
+// A server restarts from a disk that lacks the last writes and a promise, and is marked again. An
+// accept by an older promise reaches it.
+func acceptToAnotherIncarnation(s *simulation) error {
+	a, b, c := 0, 1, 2
+	n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
+	n.admits("k", 3, true)
+	time.Sleep(4 * time.Second)
+	s.servers[a].save()
+	other.setCut(b)
+	got := other.admits("k", simBurst, true)
+	s.servers[a].restart(true)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = late.backend.tend(ctx)
+	n.setCut(a)
+	n.take(0, "other", true, false) // now it knows the time, and need not read
+	n.setCut(c)
+	got += n.admits("k", simBurst, true)
+	return atMost(simBurst+1, got)
+}
+
+// A server restarts empty, and is read with one that lacks the last writes.
+func restartWithoutRows(s *simulation) error {
+	a, b, c := 0, 1, 2
+	s.nodes[0].setCut(c)
+	got := s.nodes[0].admits("k", simBurst, true)
+	s.servers[a].restart(false)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.nodes[2].backend.tend(ctx)
+	s.nodes[1].setCut(b)
+	got += s.nodes[1].admits("k", simBurst, true)
+	return atMost(simBurst+1, got)
+}
+
+// A write reaches one server of a majority, which restarts after the writer has read it.
+func writeThatOneServerHas(s *simulation) error {
+	a, b, c := 0, 1, 2
+	n, other := s.nodes[0], s.nodes[1]
+	n.take(0, "other", false, true)
+	n.setCut(c)
+	held := false
+	n.links[b].hold = func(r *request) time.Duration {
+		if held || r == nil || r.ops[0].verb != verbAccept {
+			return 0
+		}
+		held = true
+		return time.Second
+	}
+	allowed := n.admits("k", 1, false)
+	s.servers[a].restart(false)
+	if used := other.used("k"); used >= 0 && used < allowed {
+		return fmt.Errorf("%d units were allowed, and %d are used", allowed, used)
+	}
+	return nil
+}
+
+// A server restarts from a disk that lacks the last writes.
+func restartFromAnOldDisk(s *simulation) error {
+	a, b, c := 0, 1, 2
+	s.servers[a].save()
+	s.nodes[0].setCut(c)
+	got := s.nodes[0].admits("k", simBurst, true)
+	s.servers[a].restart(true)
+	s.nodes[1].setCut(b)
+	got += s.nodes[1].admits("k", simBurst, true)
+	return atMost(simBurst+1, got)
+}
+
+// used returns how many units of the long limit are used, or -1 if no majority knows.
+func (n *simNode) used(key string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*simTimeout)
+	defer cancel()
+	d, err := n.store.Take(ctx, longClaim(key))
+	if err != nil {
+		return -1
+	}
+	return simQuota - int(d.Remaining)
+}
+
+// A server restarts once more after it was repaired, before its mark says so.
+func restartDuringRepair(s *simulation) error {
+	a, b, c := 0, 1, 2
+	repairer, n, late := s.nodes[0], s.nodes[1], s.nodes[2]
+	late.used("other")
+	n.used("other")
+	s.servers[a].restart(false)
+	repairer.used("other")
+	time.Sleep(8 * time.Second) // it is old enough for the short limit
+	got := 0
+	marks := 0
+	repairer.links[a].hold = func(r *request) time.Duration {
+		if r != nil {
+			return 0
+		}
+		if marks++; marks != 2 {
+			return 0
+		}
+		// The walk is done, and the mark is not yet set.
+		n.setCut(b)
+		go func() {
+			got += n.admits("k", simBurst, true)
+			s.servers[a].restart(false)
+			ctx, cancel := context.WithTimeout(context.Background(), simTimeout)
+			defer cancel()
+			_ = late.backend.tend(ctx)
+		}()
+		return 400 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = repairer.backend.repair(ctx, repairer.backend.members[a])
+	time.Sleep(500 * time.Millisecond)
+	late.setCut(c)
+	got += late.admits("k", simBurst, true)
+	return atMost(simBurst+1, got)
+}
+
+// A server restarts while a new quorum is founded, before it is said to know all.
+func restartDuringFounding(s *simulation) error {
+	a, b, c := 0, 1, 2
+	for _, sv := range s.servers {
+		sv.restart(false)
+	}
+	founder, n, late := s.addNode(), s.nodes[1], s.nodes[2]
+	marks := 0
+	got := 0
+	founder.links[c].hold = func(r *request) time.Duration {
+		if marks++; r != nil || marks != 3 {
+			return 0
+		}
+		// All servers have a mark, and all but this one are said to know all.
+		n.links[a].hold = func(r *request) time.Duration {
+			if r != nil && r.ops[0].verb == verbAccept {
+				return time.Second
+			}
+			return 0
+		}
+		go func() {
+			got += n.admits("k", simBurst, true)
+			s.servers[c].restart(false)
+			ctx, cancel := context.WithTimeout(context.Background(), simTimeout)
+			defer cancel()
+			_ = n.backend.tend(ctx)
+		}()
+		return 90 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = founder.backend.tend(ctx)
+	time.Sleep(300 * time.Millisecond)
+	late.setCut(b)
+	got += late.admits("k", simBurst, true)
+	return atMost(simBurst+1, got)
+}
