@@ -87,13 +87,13 @@ func (c *cluster) start() *load {
 	c.load = l
 	for i, n := range c.nodes {
 		for range 2 {
-			l.ended.Go(func() { l.run(ctx, c, n, &l.decisions[i]) })
+			l.ended.Go(func() { l.run(ctx, n, &l.decisions[i]) })
 		}
 	}
 	return l
 }
 
-func (l *load) run(ctx context.Context, c *cluster, n *Store, decisions *atomic.Int64) {
+func (l *load) run(ctx context.Context, n *Store, decisions *atomic.Int64) {
 	limit := stint.MustParseLimit(fmt.Sprintf("%d/h", loadLimit))
 	for i := 0; ctx.Err() == nil; {
 		key := fmt.Sprintf("key%d", i)
@@ -168,13 +168,14 @@ func (l *load) check(t *testing.T) {
 // TestALimitSurvivesTheLossOfAServer does to one server under load from three nodes what may
 // happen to it.
 func TestALimitSurvivesTheLossOfAServer(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(c *cluster, l *load){
 		"killed and empty": func(c *cluster, l *load) {
 			c.servers[0].Kill()
 			l.goesOn(c.T)
 			c.servers[0].Restart()
 		},
-		"emptied": func(c *cluster, l *load) { c.servers[1].Must("FLUSHALL") },
+		"emptied": func(c *cluster, _ *load) { c.servers[1].Must("FLUSHALL") },
 		"restarted at once": func(c *cluster, l *load) {
 			for range 3 {
 				c.servers[2].Restart()

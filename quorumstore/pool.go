@@ -125,7 +125,7 @@ type dialed struct {
 func (s *redisServer) connect(ctx context.Context) (*conn, error) {
 	done := make(chan dialed, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
 		defer cancel()
 		c, err := s.dial(ctx)
 		done <- dialed{c, err}

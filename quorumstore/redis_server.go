@@ -133,7 +133,7 @@ func (s *redisServer) mark(ctx context.Context, r *markRequest) (*markReply, err
 		if m := s.unfit.Load(); m != nil {
 			re.unfit = m.err
 		}
-		if r.old == (mark{}) {
+		if r.old == (mark{}) && re.mark == (mark{}) {
 			re.empty, err = s.isEmpty(ctx, c)
 		}
 		return err
@@ -164,8 +164,8 @@ const (
 func (s *redisServer) isEmpty(ctx context.Context, c *conn) (bool, error) {
 	cursor := "0"
 	for range emptyPages {
-		if ctx.Err() != nil {
-			return false, nil
+		if end, _ := ctx.Deadline(); time.Until(end) < s.opts.Timeout/4 {
+			break
 		}
 		c.begin()
 		c.command(6, "SCAN")

@@ -68,9 +68,9 @@ func calls(t *testing.T, s *redisServer, m mark, ops ...operation) *reply {
 }
 
 // started starts a server with a mark.
-func started(t *testing.T, options ...string) (*redistest.Process, *redisServer, mark) {
+func started(t *testing.T) (*redistest.Process, *redisServer, mark) {
 	t.Helper()
-	p := redistest.Server(t, options...)
+	p := redistest.Server(t)
 	s := dialTest(t, p.Addr(), nil)
 	return p, s, marked(t, s, 1<<52)
 }

@@ -29,7 +29,7 @@ var errRow = errors.New("quorumstore: a row is not in the format of this version
 
 func appendNumber(to []byte, n int64) []byte {
 	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // numbers are 0 to 2^53-1
+	binary.BigEndian.PutUint64(b[:], uint64(n))
 	return append(to, b[1:]...)
 }
 
@@ -95,7 +95,7 @@ func appendOperation(to []byte, op *operation) []byte {
 	for i := range op.parts {
 		p := &op.parts[i]
 		to = appendNumber(appendBallot(append(to, p.class), p.ballot), stored(p.expires))
-		to = binary.BigEndian.AppendUint32(to, uint32(len(p.data))) //nolint:gosec // cas.MaxValue bounds it
+		to = binary.BigEndian.AppendUint32(to, uint32(len(p.data)))
 		to = append(to, p.data...)
 	}
 	return to
