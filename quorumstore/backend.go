@@ -128,7 +128,7 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 		if len(usable) < b.majority {
 			continue
 		}
-		now = medianOf(usable)
+		now = b.quorumTime()
 		left = b.settleReads(usable, left)
 		if timer == nil && len(left) > 0 {
 			t := time.NewTimer(e.grace())
@@ -272,15 +272,15 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 	for i := range swaps {
 		proposals[i] = b.proposalOf(&swaps[i], at)
 	}
-	median := b.propose(ctx, proposals)
+	answered := b.propose(ctx, proposals)
 	for i, p := range proposals {
 		b.settle(ctx, &swaps[i], p)
 	}
-	if median == 0 {
+	if answered == 0 {
 		return time.Time{}, nil
 	}
-	b.reach(ctx, swaps, median)
-	return time.UnixMicro(median), nil
+	b.reach(ctx, swaps, answered)
+	return time.UnixMicro(answered), nil
 }
 
 // proposalOf returns the proposal of a swap.

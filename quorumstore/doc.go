@@ -36,7 +36,11 @@
 //
 // The servers must not replicate, must not be members of a Cluster, and must not evict keys.
 //
-// The way through the package: store.go and internal/cas take claims, backend.go proposes,
-// acceptor.go says what a server does, redis_server.go asks one to do it by call.lua, and
-// pool.go and conn.go connect to it.
+// The way through the package: store.go and internal/cas take claims, backend.go reads and
+// writes items, proposal.go runs a round of prepare and accept, choose.go takes the newest
+// state of a majority, value.go divides an item into classes of life, and members.go talks to
+// the servers and compares their clocks. birth.go marks servers that are new or have
+// restarted, repair.go has them learn what they forgot, and maintain.go does both in the
+// background. acceptor.go says what a server does, redis_server.go asks one to do it by
+// call.lua, and pool.go and conn.go connect to it. docs/decisions/038 has the rules.
 package quorumstore

@@ -102,7 +102,8 @@ func (b *backend) agreeing() (agree [maxMembers]bool) {
 	return agree
 }
 
-// quorumTime estimates the time of the quorum: the lower median of the members that agree.
+// quorumTime estimates the time of the quorum: the lower median of the members that agree,
+// whether they have just answered or not. So it does not depend on who answers first.
 func (b *backend) quorumTime() int64 {
 	now, agree := time.Now(), b.agreeing()
 	var times []int64
@@ -226,14 +227,4 @@ func (m *member) trusts(incarnation int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.ranBack != incarnation
-}
-
-// medianOf returns the time of the quorum as the answers tell it.
-func medianOf(answers []*answer) int64 {
-	var buf [maxMembers]int64
-	times := buf[:0]
-	for _, a := range answers {
-		times = append(times, a.reply.about.time)
-	}
-	return lowerMedian(times)
 }

@@ -99,7 +99,10 @@ func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
 	for _, p := range all {
 		p.finish(b, e)
 	}
-	return medianOf(e.usable())
+	if len(e.usable()) == 0 {
+		return 0
+	}
+	return b.quorumTime()
 }
 
 // requestOf returns the request of the proposals to a member, and for each operation who

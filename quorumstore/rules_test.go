@@ -3,6 +3,7 @@ package quorumstore
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,7 +88,7 @@ func acceptToAnotherIncarnation(s *simulation) error {
 	n.take(0, "other", true, false) // now it knows the time, and need not read
 	n.setCut(c)
 	got += n.admits("k", simBurst, true)
-	return atMost(simBurst+1, got)
+	return atMost(simBurst, got)
 }
 
 // A server restarts empty, and is read with one that lacks the last writes.
@@ -111,13 +112,13 @@ func writeThatOneServerHas(s *simulation) error {
 	n.take(0, "other", false, true)
 	n.setCut(c)
 	held := false
-	n.links[b].hold = func(r *request) time.Duration {
+	n.holds(b, func(r *request) time.Duration {
 		if held || r == nil || r.ops[0].verb != verbAccept {
 			return 0
 		}
 		held = true
 		return time.Second
-	}
+	})
 	allowed := n.admits("k", 1, false)
 	s.servers[a].restart(false)
 	if used := other.used("k"); used >= 0 && used < allowed {
@@ -158,33 +159,32 @@ func restartDuringRepair(s *simulation) error {
 	s.servers[a].restart(false)
 	repairer.used("other")
 	time.Sleep(8 * time.Second) // it is old enough for the short limit
-	got := 0
-	marks := 0
-	repairer.links[a].hold = func(r *request) time.Duration {
+	var got, marks atomic.Int64
+	repairer.holds(a, func(r *request) time.Duration {
 		if r != nil {
 			return 0
 		}
-		if marks++; marks != 2 {
+		if marks.Add(1) != 2 {
 			return 0
 		}
 		// The walk is done, and the mark is not yet set.
 		n.setCut(b)
 		go func() {
-			got += n.admits("k", simBurst, true)
+			got.Add(int64(n.admits("k", simBurst, true)))
 			s.servers[a].restart(false)
 			ctx, cancel := context.WithTimeout(context.Background(), simTimeout)
 			defer cancel()
 			_ = late.backend.tend(ctx)
 		}()
 		return 400 * time.Millisecond
-	}
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = repairer.backend.repair(ctx, repairer.backend.members[a])
 	time.Sleep(500 * time.Millisecond)
 	late.setCut(c)
-	got += late.admits("k", simBurst, true)
-	return atMost(simBurst+1, got)
+	got.Add(int64(late.admits("k", simBurst, true)))
+	return atMost(simBurst+1, int(got.Load()))
 }
 
 // A server restarts while a new quorum is founded, before it is said to know all.
@@ -194,33 +194,32 @@ func restartDuringFounding(s *simulation) error {
 		sv.restart(false)
 	}
 	founder, n, late := s.addNode(), s.nodes[1], s.nodes[2]
-	marks := 0
-	got := 0
-	founder.links[c].hold = func(r *request) time.Duration {
-		if marks++; r != nil || marks != 3 {
+	var got, marks atomic.Int64
+	founder.holds(c, func(r *request) time.Duration {
+		if r != nil || marks.Add(1) != 3 {
 			return 0
 		}
 		// All servers have a mark, and all but this one are said to know all.
-		n.links[a].hold = func(r *request) time.Duration {
+		n.holds(a, func(r *request) time.Duration {
 			if r != nil && r.ops[0].verb == verbAccept {
 				return time.Second
 			}
 			return 0
-		}
+		})
 		go func() {
-			got += n.admits("k", simBurst, true)
+			got.Add(int64(n.admits("k", simBurst, true)))
 			s.servers[c].restart(false)
 			ctx, cancel := context.WithTimeout(context.Background(), simTimeout)
 			defer cancel()
 			_ = n.backend.tend(ctx)
 		}()
 		return 90 * time.Millisecond
-	}
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = founder.backend.tend(ctx)
 	time.Sleep(300 * time.Millisecond)
 	late.setCut(b)
-	got += late.admits("k", simBurst, true)
-	return atMost(simBurst+1, got)
+	got.Add(int64(late.admits("k", simBurst, true)))
+	return atMost(simBurst+1, int(got.Load()))
 }

@@ -113,8 +113,16 @@ func (s *simServer) freeze(d time.Duration) {
 type link struct {
 	*simServer
 
-	cut  bool                           // guarded by mu of the server
-	hold func(r *request) time.Duration // how long a request is under way, or another call (nil) waits to be sent
+	cut  bool                         // guarded by mu of the server
+	hold func(*request) time.Duration // guarded by mu: how long a request is under way, or another call (nil) waits to be sent
+}
+
+// holds sets how long requests to a server are under way.
+func (n *simNode) holds(server int, f func(*request) time.Duration) {
+	l := n.links[server]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold = f
 }
 
 // setCut cuts the links of a node to some servers, and no others.
@@ -131,9 +139,12 @@ var errLost = cas.NoAnswer(context.Background(), "the simulation", nil)
 // send takes a message to the server, has it work, and takes the answer back.
 func (l *link) send(ctx context.Context, r *request, work func()) error {
 	sim := l.sim
+	l.mu.Lock()
+	hold := l.hold
+	l.mu.Unlock()
 	held := time.Duration(0)
-	if l.hold != nil {
-		held = l.hold(r)
+	if hold != nil {
+		held = hold(r)
 	}
 	if r == nil { // the node is slow
 		time.Sleep(held)
@@ -500,7 +511,10 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	runs := *simulations
 	if runs == 0 {
-		runs = 200
+		runs = 150
+	}
+	if testing.Short() {
+		runs = min(runs, max(40, *simulations))
 	}
 	allowed, denied, failed := 0, 0, map[stint.Code]int{}
 	for i := range runs {

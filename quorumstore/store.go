@@ -37,8 +37,7 @@ func New(o Options) (*Store, error) {
 	})
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
-	k := &keeper{backend: s.backend, log: o.Logger, why: map[*member]string{}}
-	s.ended.Go(func() { k.run(ctx) })
+	s.ended.Go(func() { s.backend.maintain(ctx) })
 	return s, nil
 }
 
