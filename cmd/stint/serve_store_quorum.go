@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -73,7 +74,8 @@ func quorumOptions(url string, password *secret.Text) (o quorumstore.Options, er
 	return o, nil
 }
 
-// newQuorum makes a store on a quorum for a replay, which records its keys.
+// newQuorum makes a store on a quorum for a replay, which records its keys. All servers must
+// answer, because the keys of the replay are a quorum of their own.
 func (f *replayFlags) newQuorum(s *replayStore, password *secret.Text, clock func() time.Time, log *slog.Logger) (stint.Store, error) {
 	options, err := quorumOptions(f.store, password)
 	if err != nil {
@@ -81,6 +83,11 @@ func (f *replayFlags) newQuorum(s *replayStore, password *secret.Text, clock fun
 	}
 	options.Prefix, options.Clock, options.Logger = s.prefix, clock, log
 	options.KeepFor, options.Heartbeat = replayRetention, -1
+	ctx, cancel := context.WithTimeout(context.Background(), quorumTime)
+	defer cancel()
+	if err := quorumstore.Init(ctx, options); err != nil { // a new prefix is a new quorum
+		return nil, fmt.Errorf("store: %w", err)
+	}
 	store, err := quorumstore.New(options)
 	if err != nil {
 		return nil, usagef("store: %w", err)
