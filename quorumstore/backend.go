@@ -115,7 +115,7 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 	}
 	request := &request{head: head{members: b.hash, slack: b.slack}, ops: ops}
 	for _, m := range b.members {
-		e.ask(ctx, m, request, nil)
+		e.ask(ctx, m, request)
 	}
 	var timer <-chan time.Time
 	left = pending
@@ -302,12 +302,7 @@ func (b *backend) proposalOf(w *cas.Swap, now int64) *proposal {
 		for i := range p.parts {
 			p.parts[i].ballot = k.next
 		}
-		accepted := k.accepted.Load()
-		for i := range b.members {
-			if accepted&(1<<i) != 0 {
-				p.granted[i] = k.incarnations[i]
-			}
-		}
+		p.granted = k.incarnations
 		return p
 	}
 	p.change = func(p *proposal, chosen []part, _ int) bool {

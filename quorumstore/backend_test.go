@@ -18,12 +18,12 @@ func newMemoryServers(n int) []server {
 	return servers
 }
 
-func newTestStore(tb testing.TB, servers []server) (*cas.Store, *backend) {
+func newTestStore(tb testing.TB, servers []server) *cas.Store {
 	tb.Helper()
 	b := newBackend(servers, backendOptions{})
 	s := cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1})
 	tb.Cleanup(func() { _ = s.Close() })
-	return s, b
+	return s
 }
 
 func testClaim(tb testing.TB, key, limit string) stint.Claim {
@@ -42,7 +42,7 @@ func testClaim(tb testing.TB, key, limit string) stint.Claim {
 // A node that wrote a key last needs one round trip for its next charge, and sends no read.
 func TestAChargeIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
-	s, _ := newTestStore(t, newMemoryServers(3))
+	s := newTestStore(t, newMemoryServers(3))
 	c := testClaim(t, "k", "1000000/s")
 	for range 20 {
 		if d, err := s.Take(t.Context(), c); err != nil || !d.Allowed {
@@ -55,7 +55,7 @@ func TestAChargeIsOneRoundTrip(t *testing.T) {
 }
 
 func BenchmarkHotKey(b *testing.B) {
-	s, _ := newTestStore(b, newMemoryServers(3))
+	s := newTestStore(b, newMemoryServers(3))
 	c := testClaim(b, "k", "100000000/s")
 	b.ReportAllocs()
 	for b.Loop() {

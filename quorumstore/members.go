@@ -129,7 +129,6 @@ type answer struct {
 	member *member
 	reply  *reply
 	err    error
-	kept   []*promised // of each operation that is an accept
 }
 
 // exchange is one request to each of several members. The answers that nobody waits for any
@@ -147,18 +146,18 @@ func (b *backend) newExchange() *exchange {
 }
 
 // ask sends a request to one member.
-func (e *exchange) ask(ctx context.Context, m *member, r *request, kept []*promised) {
+func (e *exchange) ask(ctx context.Context, m *member, r *request) {
 	e.asked++
 	if m.outstanding.Add(1) > maxOutstanding {
 		m.outstanding.Add(-1)
-		e.arrive <- &answer{member: m, kept: kept, err: &stint.Error{Code: stint.CodeUnavailable, Kind: "connection", Problem: "the server " + m.name() + " does not answer: too many calls wait for it"}}
+		e.arrive <- &answer{member: m, err: &stint.Error{Code: stint.CodeUnavailable, Kind: "connection", Problem: "the server " + m.name() + " does not answer: too many calls wait for it"}}
 		return
 	}
 	sent := time.Now()
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.backend.options.Timeout)
 		defer cancel()
-		a := &answer{member: m, kept: kept}
+		a := &answer{member: m}
 		a.reply, a.err = m.call(ctx, r)
 		m.outstanding.Add(-1)
 		m.silent.Store(a.err != nil)
@@ -166,7 +165,6 @@ func (e *exchange) ask(ctx context.Context, m *member, r *request, kept []*promi
 			m.learn(a.reply.about, sent)
 			e.backend.look(a.reply.about.status)
 		}
-		a.note()
 		e.arrive <- a
 	}()
 }

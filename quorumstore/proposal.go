@@ -2,7 +2,6 @@ package quorumstore
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +21,7 @@ type proposal struct {
 	ballot ballot
 	upTo   uint8
 	parts  []part
-	kept   *promised // once the accept is sent, those that accept it
+	kept   *promised // what the accept asks for
 
 	granted [maxMembers]int64 // the incarnation of each member that promised; 0: it did not
 	sent    int               // members that got the accept
@@ -34,12 +33,12 @@ type proposal struct {
 	chosen  []part // by unchanged
 }
 
-// promised is a ballot that members have promised to this process for its next round. Those
-// that answer late are added later.
+// promised is a ballot that a majority has promised to this process for its next round. The
+// next accept also goes to members that did not promise it in time, if they promised the
+// round before: they take it unless they promised more to another process, or restarted.
 type promised struct {
 	next         ballot
-	accepted     atomic.Uint32 // the members, a bit each
-	incarnations [maxMembers]int64
+	incarnations [maxMembers]int64 // of each member that gets the accept; 0: none
 }
 
 type phase uint8
@@ -80,9 +79,10 @@ func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
 	e := b.newExchange()
 	at, prepares := b.quorumTime(), false
 	for _, p := range all {
-		if p.phase == preparing {
+		switch p.phase {
+		case preparing:
 			p.ballot, prepares = newBallot(at, p.seen), true
-		} else if p.phase == accepting {
+		case accepting:
 			next := ballot{}
 			if p.keep {
 				next = newBallot(0, p.ballot)
@@ -91,8 +91,8 @@ func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
 		}
 	}
 	for _, m := range b.members {
-		if r, kept := b.requestOf(m, all); len(kept) > 0 {
-			e.ask(ctx, m, r, kept)
+		if r := b.requestOf(m, all); len(r.ops) > 0 {
+			e.ask(ctx, m, r)
 		}
 	}
 	b.gather(ctx, e, all, prepares)
@@ -105,44 +105,28 @@ func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
 	return b.quorumTime()
 }
 
-// requestOf returns the request of the proposals to a member, and for each operation who
-// accepts it: nil for a prepare.
-func (b *backend) requestOf(m *member, all []*proposal) (*request, []*promised) {
+// requestOf returns the request of the proposals to a member.
+func (b *backend) requestOf(m *member, all []*proposal) *request {
 	r := &request{head: head{members: b.hash, slack: b.slack}, ops: make([]operation, 0, len(all))}
-	kept := make([]*promised, 0, len(all))
 	now := time.Now()
 	last, _ := m.timeAt(now)
 	incarnation := m.incarnation()
 	for _, p := range all {
-		p.at[m.index] = len(kept)
+		p.at[m.index] = len(r.ops)
 		switch {
 		case p.phase == preparing:
 			r.ops = append(r.ops, operation{verb: verbPrepare, key: p.key, ballot: p.ballot})
-			kept = append(kept, nil)
 		case p.phase == accepting && p.granted[m.index] != 0 && p.granted[m.index] == incarnation:
 			// What was told about one incarnation does not hold for the next one, and what
 			// a frozen server executes later could win over what came after.
 			r.head.incarnation, r.head.last = incarnation, last+b.options.Timeout.Microseconds()
 			r.ops = append(r.ops, operation{verb: verbAccept, key: p.key, ballot: p.ballot, next: p.kept.next, upTo: p.upTo, parts: p.parts})
-			kept = append(kept, p.kept)
 			p.sent++
 		default:
 			p.at[m.index] = -1
 		}
 	}
-	return r, kept
-}
-
-// note notes which accepts a member made, also after a majority did.
-func (a *answer) note() {
-	if a.err != nil || a.reply.about.status != statusOK {
-		return
-	}
-	for i, k := range a.kept {
-		if k != nil && !a.reply.results[i].refused && a.reply.results[i].err == nil {
-			k.accepted.Or(1 << a.member.index)
-		}
-	}
+	return r
 }
 
 // gather waits for the answers that decide the proposals.
@@ -176,7 +160,7 @@ func (b *backend) decided(e *exchange, all []*proposal) bool {
 		return false
 	}
 	for _, p := range all {
-		if !p.tally(b, e, usable) {
+		if !p.tally(b, usable) {
 			return false
 		}
 	}
@@ -184,7 +168,7 @@ func (b *backend) decided(e *exchange, all []*proposal) bool {
 }
 
 // tally counts the answers for one proposal, and reports whether they decide it.
-func (p *proposal) tally(b *backend, e *exchange, usable []*answer) bool {
+func (p *proposal) tally(b *backend, usable []*answer) bool {
 	good, bad := 0, 0
 	p.mustAck = p.must == nil
 	for _, a := range usable {
@@ -207,7 +191,7 @@ func (p *proposal) tally(b *backend, e *exchange, usable []*answer) bool {
 
 // finish sets the phase that follows from the answers.
 func (p *proposal) finish(b *backend, e *exchange) {
-	enough := p.tally(b, e, e.usable())
+	enough := p.tally(b, e.usable())
 	switch p.phase {
 	case preparing:
 		p.choose(b, e, enough)

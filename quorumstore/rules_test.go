@@ -26,10 +26,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, s := range schedules {
 		t.Run(name, func(t *testing.T) {
-			if wrong, _ := simulate(t, 1, rules{}, 0, s.script); wrong != nil {
+			t.Parallel()
+			if _, wrong := simulate(t, 1, rules{}, 0, s.script); wrong != nil {
 				t.Errorf("with all rules: %v", wrong)
 			}
-			wrong, _ := simulate(t, 1, s.off, 0, s.script)
+			_, wrong := simulate(t, 1, s.off, 0, s.script)
 			if wrong == nil {
 				t.Error("without the rule, nothing is wrong")
 			}
@@ -38,10 +39,10 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// admits takes up to n units at once, and returns how many were allowed.
-func (n *simNode) admits(key string, times int, short bool) (allowed int) {
+// admits takes some units of one key at once, and returns how many were allowed.
+func (n *simNode) admits(times int, short bool) (allowed int) {
 	for range times {
-		if n.take(0, key, short, !short).allowed {
+		if n.take(0, "k", short, !short).allowed {
 			allowed++
 		}
 	}
@@ -59,13 +60,13 @@ func atMost(most, got int) error {
 // the second write does not see the first.
 func keptPromiseOutlivesRows(s *simulation) error {
 	for _, n := range s.nodes[:2] {
-		n.admits("k", 3, true)
+		n.admits(3, true)
 		time.Sleep(20 * time.Second)
 	}
 	got := 0
 	for _, n := range s.nodes[:2] {
 		n.take(0, "other", false, true) // now it knows the time, and need not read
-		got += n.admits("k", simBurst, true)
+		got += n.admits(simBurst, true)
 	}
 	return atMost(simBurst+1, got)
 }
@@ -75,11 +76,11 @@ func keptPromiseOutlivesRows(s *simulation) error {
 func acceptToAnotherIncarnation(s *simulation) error {
 	a, b, c := 0, 1, 2
 	n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
-	n.admits("k", 3, true)
+	n.admits(3, true)
 	time.Sleep(4 * time.Second)
 	s.servers[a].save()
 	other.setCut(b)
-	got := other.admits("k", simBurst, true)
+	got := other.admits(simBurst, true)
 	s.servers[a].restart(true)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -87,7 +88,7 @@ func acceptToAnotherIncarnation(s *simulation) error {
 	n.setCut(a)
 	n.take(0, "other", true, false) // now it knows the time, and need not read
 	n.setCut(c)
-	got += n.admits("k", simBurst, true)
+	got += n.admits(simBurst, true)
 	return atMost(simBurst, got)
 }
 
@@ -95,13 +96,13 @@ func acceptToAnotherIncarnation(s *simulation) error {
 func restartWithoutRows(s *simulation) error {
 	a, b, c := 0, 1, 2
 	s.nodes[0].setCut(c)
-	got := s.nodes[0].admits("k", simBurst, true)
+	got := s.nodes[0].admits(simBurst, true)
 	s.servers[a].restart(false)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.nodes[2].backend.tend(ctx)
 	s.nodes[1].setCut(b)
-	got += s.nodes[1].admits("k", simBurst, true)
+	got += s.nodes[1].admits(simBurst, true)
 	return atMost(simBurst+1, got)
 }
 
@@ -119,7 +120,7 @@ func writeThatOneServerHas(s *simulation) error {
 		held = true
 		return time.Second
 	})
-	allowed := n.admits("k", 1, false)
+	allowed := n.admits(1, false)
 	s.servers[a].restart(false)
 	if used := other.used("k"); used >= 0 && used < allowed {
 		return fmt.Errorf("%d units were allowed, and %d are used", allowed, used)
@@ -132,10 +133,10 @@ func restartFromAnOldDisk(s *simulation) error {
 	a, b, c := 0, 1, 2
 	s.servers[a].save()
 	s.nodes[0].setCut(c)
-	got := s.nodes[0].admits("k", simBurst, true)
+	got := s.nodes[0].admits(simBurst, true)
 	s.servers[a].restart(true)
 	s.nodes[1].setCut(b)
-	got += s.nodes[1].admits("k", simBurst, true)
+	got += s.nodes[1].admits(simBurst, true)
 	return atMost(simBurst+1, got)
 }
 
@@ -170,7 +171,7 @@ func restartDuringRepair(s *simulation) error {
 		// The walk is done, and the mark is not yet set.
 		n.setCut(b)
 		go func() {
-			got.Add(int64(n.admits("k", simBurst, true)))
+			got.Add(int64(n.admits(simBurst, true)))
 			s.servers[a].restart(false)
 			ctx, cancel := context.WithTimeout(context.Background(), simTimeout)
 			defer cancel()
@@ -183,7 +184,7 @@ func restartDuringRepair(s *simulation) error {
 	_ = repairer.backend.repair(ctx, repairer.backend.members[a])
 	time.Sleep(500 * time.Millisecond)
 	late.setCut(c)
-	got.Add(int64(late.admits("k", simBurst, true)))
+	got.Add(int64(late.admits(simBurst, true)))
 	return atMost(simBurst+1, int(got.Load()))
 }
 
@@ -207,7 +208,7 @@ func restartDuringFounding(s *simulation) error {
 			return 0
 		})
 		go func() {
-			got.Add(int64(n.admits("k", simBurst, true)))
+			got.Add(int64(n.admits(simBurst, true)))
 			s.servers[c].restart(false)
 			ctx, cancel := context.WithTimeout(context.Background(), simTimeout)
 			defer cancel()
@@ -220,6 +221,6 @@ func restartDuringFounding(s *simulation) error {
 	_ = founder.backend.tend(ctx)
 	time.Sleep(300 * time.Millisecond)
 	late.setCut(b)
-	got.Add(int64(late.admits("k", simBurst, true)))
+	got.Add(int64(late.admits(simBurst, true)))
 	return atMost(simBurst+1, int(got.Load()))
 }

@@ -2,8 +2,10 @@ package quorumstore
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -25,13 +27,14 @@ var (
 // and nodes that take from the store over it, in virtual time.
 type simulation struct {
 	random  *simRandom
+	steady  bool // all messages take equally long
 	rules   rules
 	begun   time.Time
 	servers []*simServer
 	nodes   []*simNode
 	history []simTake
 	mu      sync.Mutex  // guards history
-	calm    bool        // no more faults
+	calm    atomic.Bool // no more faults
 	changed atomic.Bool // the short limit has other numbers
 }
 
@@ -78,19 +81,14 @@ func (s *simServer) restart(fromDisk bool) {
 	s.rows, s.mark = map[string]row{}, mark{}
 	if fromDisk {
 		s.mark = s.saved
-		for k, r := range s.disk {
-			s.rows[k] = r
-		}
+		maps.Copy(s.rows, s.disk)
 	}
 }
 
 func (s *simServer) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.saved, s.disk = s.mark, map[string]row{}
-	for k, r := range s.rows {
-		s.disk[k] = r
-	}
+	s.saved, s.disk = s.mark, maps.Clone(s.rows)
 }
 
 func (s *simServer) freeze(d time.Duration) {
@@ -154,7 +152,7 @@ func (l *link) send(ctx context.Context, r *request, work func()) error {
 	run := l.run
 	l.mu.Unlock()
 	lose := 0.0
-	if !sim.calm {
+	if !sim.calm.Load() {
 		lose = 0.02
 	}
 	if sim.random.chance(lose) {
@@ -163,7 +161,10 @@ func (l *link) send(ctx context.Context, r *request, work func()) error {
 	}
 	answered := make(chan bool, 1)
 	delay := sim.delay() + held
-	repeat := !sim.calm && sim.random.chance(0.02)
+	if sim.steady {
+		delay += time.Duration(l.index()) * 10 * time.Microsecond // the order is always the same
+	}
+	repeat := !sim.calm.Load() && sim.random.chance(0.02)
 	go func() {
 		time.Sleep(delay)
 		answered <- l.deliver(run, work)
@@ -181,12 +182,17 @@ func (l *link) send(ctx context.Context, r *request, work func()) error {
 	case <-ctx.Done():
 		return errLost
 	}
-	time.Sleep(sim.random.between(20*time.Microsecond, time.Millisecond))
+	if !sim.steady {
+		time.Sleep(sim.random.between(20*time.Microsecond, time.Millisecond))
+	}
 	return nil
 }
 
 func (s *simulation) delay() time.Duration {
-	if !s.calm && s.random.chance(0.05) {
+	if s.steady {
+		return 100 * time.Microsecond
+	}
+	if !s.calm.Load() && s.random.chance(0.05) {
 		return s.random.between(time.Millisecond, 4*time.Second)
 	}
 	return s.random.between(20*time.Microsecond, time.Millisecond)
@@ -334,7 +340,7 @@ func (n *simNode) take(i int, key string, short, long bool) simTake {
 	err := n.store.TakeGroups(ctx, []stint.Group{{Claims: claims}}, out)
 	h.to = time.Now()
 	if err != nil {
-		if g, ok := err.(*stint.GroupsError); ok {
+		if g, ok := errors.AsType[*stint.GroupsError](err); ok {
 			err = g.Errs[0]
 		}
 		h.err, h.code = err, stint.CodeOf(err)
@@ -420,7 +426,7 @@ func (s *simServer) index() int { return slices.Index(s.sim.servers, s) }
 
 // heal ends all faults, and repairs all servers.
 func (s *simulation) heal() {
-	s.calm = true
+	s.calm.Store(true)
 	time.Sleep(10 * time.Second)
 	for range 3 {
 		for _, m := range s.nodes[0].backend.members {
@@ -436,13 +442,13 @@ func (s *simulation) heal() {
 // found waits until the quorum is one.
 func (s *simulation) found(t testing.TB) {
 	t.Helper()
-	calm := s.calm
-	s.calm = true
-	if err := s.nodes[0].backend.tend(t.Context()); err != nil {
+	calm := s.calm.Load()
+	s.calm.Store(true)
+	if err := s.nodes[0].backend.tend(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	s.calm = calm
+	s.calm.Store(calm)
 }
 
 // check returns what is wrong in the history.
@@ -482,15 +488,16 @@ func (s *simulation) check(skew time.Duration) error {
 }
 
 // simulate makes one run, and returns what is wrong.
-func simulate(t *testing.T, seed uint64, r rules, lasts time.Duration, script func(s *simulation) error) (wrong error, s *simulation) {
+func simulate(t *testing.T, seed uint64, r rules, lasts time.Duration, script func(s *simulation) error) (s *simulation, wrong error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(12 * time.Hour)
 		skew := 300 * time.Millisecond
 		s = newSimulation(seed, r, skew)
+		s.steady = script != nil
 		s.found(t)
 		if script != nil {
-			s.calm = true
+			s.calm.Store(true)
 			wrong = script(s)
 		} else {
 			s.run(lasts, s.fault)
@@ -502,7 +509,7 @@ func simulate(t *testing.T, seed uint64, r rules, lasts time.Duration, script fu
 		}
 		time.Sleep(time.Minute) // until all messages have arrived
 	})
-	return wrong, s
+	return s, wrong
 }
 
 // Whatever fails, nothing is admitted twice, nothing is charged twice, and a call that fails
@@ -519,7 +526,7 @@ func TestSimulation(t *testing.T) {
 	allowed, denied, failed := 0, 0, map[stint.Code]int{}
 	for i := range runs {
 		seed := *firstSeed + uint64(i)
-		wrong, s := simulate(t, seed, rules{}, time.Minute, nil)
+		s, wrong := simulate(t, seed, rules{}, time.Minute, nil)
 		if wrong != nil {
 			t.Errorf("seed %d: %v", seed, wrong)
 		}
