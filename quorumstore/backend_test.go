@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +64,22 @@ func BenchmarkHotKey(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkDistinctKeys(b *testing.B) {
+	s := newTestStore(b, newMemoryServers(3))
+	c := testClaim(b, "", "100000000/s")
+	var key atomic.Int64
+	b.SetParallelism(8)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c := c
+			c.Key = fmt.Sprint(key.Add(1) % 1000)
+			if _, err := s.Take(b.Context(), c); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
 }

@@ -115,7 +115,8 @@ type Swap struct {
 	// NotBefore is the time of the decision if the store has computed it, and the zero time
 	// otherwise. A backend that returns times makes the swap only if the clock of its server
 	// shows that time or a later one, in the step that makes it. It is Lost otherwise, and Swap
-	// returns the time of the server. Only Swap gets such swaps; their Old is never 0.
+	// returns the time of the server. A backend of several servers may make the swap, and
+	// return once their clock shows that time. Only Swap gets such swaps; their Old is never 0.
 	NotBefore time.Time
 	// Keep says that the store remembers the item once it is written, and so needs Written.
 	Keep bool
