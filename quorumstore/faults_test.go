@@ -299,9 +299,9 @@ func TestAQuorumIsFoundedOnce(t *testing.T) {
 	}
 }
 
-// TestAServerIsReplaced puts an empty server in the place of another one, which is not asked
+// TestAnEmptyServerTakesAPlace puts an empty server in the place of another one, which is not asked
 // any more and keeps no node of the old list going.
-func TestAServerIsReplaced(t *testing.T) {
+func TestAnEmptyServerTakesAPlace(t *testing.T) {
 	c := newCluster(t)
 	for range 3 {
 		if _, err := takeOne(t, c.nodes[0], "k", "5/h"); err != nil {
