@@ -15,6 +15,7 @@ require (
 	github.com/stintdev/stint/api v0.1.0
 	github.com/stintdev/stint/dynamostore v0.1.0
 	github.com/stintdev/stint/postgresstore v0.1.0
+	github.com/stintdev/stint/quorumstore v0.1.0
 	github.com/stintdev/stint/redisstore v0.1.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2

@@ -87,7 +87,7 @@ func runParts(ctx context.Context, o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(context.Context, options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"stores", overAllStores}, {"stores", overPostgres}, {"stores", overMemcached}, {"stores", overDynamo}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"stores", overAllStores}, {"stores", overPostgres}, {"stores", overMemcached}, {"stores", overQuorum}, {"stores", overDynamo}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
 		if !o.runs(p.name) {
 			continue
 		}

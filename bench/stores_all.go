@@ -27,7 +27,7 @@ type storeKind struct {
 // overAllStores prints one table of all stores, each on servers of its own on this machine,
 // one after the other, with 64 callers. Nothing is judged: the parts of each store do that.
 func overAllStores(ctx context.Context, o options, out io.Writer, _ *bars) error {
-	kinds := []storeKind{{"memory", inMemory}, {"Redis", inRedis}, {"PostgreSQL", inPostgres}, {"Memcached", inMemcached}, {"DynamoDB, emulated by dynalite", inDynamo}}
+	kinds := []storeKind{{"memory", inMemory}, {"Redis", inRedis}, {"quorum of three", inQuorum}, {"PostgreSQL", inPostgres}, {"Memcached", inMemcached}, {"DynamoDB, emulated by dynalite", inDynamo}}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "\nstores, strict, 64 goroutines\tdistinct keys\t\t\tone hot key\t\t\t\n\tchecks/s\tp50\tp99\tchecks/s\tp50\tp99\t\n")
 	for _, kind := range kinds {

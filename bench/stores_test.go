@@ -16,7 +16,7 @@ func TestAllStoresAreInOneTable(t *testing.T) {
 	if strings.Contains(text, "skipped") {
 		t.Skip(text)
 	}
-	for _, name := range []string{"memory", "Redis", "PostgreSQL", "Memcached", "DynamoDB"} {
+	for _, name := range []string{"memory", "Redis", "quorum of three", "PostgreSQL", "Memcached", "DynamoDB"} {
 		if strings.Count(text, name) != 1 {
 			t.Errorf("%s is not one row:\n%s", name, text)
 		}
@@ -49,6 +49,20 @@ func TestStoreInMemcachedIsCompared(t *testing.T) {
 		t.Skip(text)
 	}
 	if len(b) != 3 || strings.Count(out.String(), bareSwapName) < 3 {
+		t.Errorf("%+v\n%s", b, out.String())
+	}
+}
+
+func TestStoreInQuorumIsCompared(t *testing.T) {
+	var out bytes.Buffer
+	var b bars
+	if err := overQuorum(t.Context(), options{rounds: 1, slice: 5 * time.Millisecond, keys: 1000}, &out, &b); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "skipped") {
+		t.Skip(text)
+	}
+	if len(b) != 3 || strings.Count(out.String(), oneServerName) != 3 {
 		t.Errorf("%+v\n%s", b, out.String())
 	}
 }
