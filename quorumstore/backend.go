@@ -76,10 +76,7 @@ func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, er
 			loads[i].Item, loads[i].Err = r.item, r.err
 		}
 	}()
-	at, pending, err := b.read(ctx, pending)
-	if err != nil && b.tend(ctx) == nil { // the quorum may be a new one
-		at, pending, err = b.read(ctx, all)
-	}
+	at, pending, err := b.readFounded(ctx, pending)
 	if err != nil {
 		return time.Time{}, err
 	}
