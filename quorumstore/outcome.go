@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +15,17 @@ import (
 // KindYoung is the kind of error of a claim that too few servers are old enough for.
 const KindYoung stint.Kind = "young"
 
+// kindMembers is the kind of error of a process that has another list of members than the
+// servers.
+const (
+	kindMembers stint.Kind = "members"
+	mendMembers            = "name the servers of the last stint store replace in the store's URL"
+)
+
 func nothingSent(err error) bool { return stint.CodeOf(err) == stint.CodeUnavailable }
 
-// noMajority returns the error of a read that no majority answered. Nothing was written.
+// noMajority returns the error of a read that no majority answered. Nothing was written. If
+// all servers that failed refuse for one reason, it has the kind and the mend of that.
 func (b *backend) noMajority(ctx context.Context, e *exchange) error {
 	var why []string
 	for _, a := range e.answers {
@@ -29,9 +38,40 @@ func (b *backend) noMajority(ctx context.Context, e *exchange) error {
 			why = append(why, a.member.name()+" answers")
 		}
 	}
-	return &stint.Error{Code: stint.CodeUnavailable, Kind: "quorum", Err: ctx.Err(),
+	kind, mend := e.commonReason()
+	return &stint.Error{Code: stint.CodeUnavailable, Kind: kind, Err: ctx.Err(),
 		Problem: fmt.Sprintf("no majority of the %d servers answers with clocks that agree (%s)", len(b.members), strings.Join(why, "; ")),
-		Mend:    "start the servers that are down, and keep their clocks in step"}
+		Mend:    mend}
+}
+
+// commonReason returns the kind and the mend of the answers that failed, if all of them are
+// refusals of one kind. Otherwise the quorum as a whole is the reason.
+func (e *exchange) commonReason() (kind stint.Kind, mend string) {
+	failed := 0
+	for _, a := range e.answers {
+		var k stint.Kind
+		var m string
+		switch known, ok := errors.AsType[*stint.Error](a.err); {
+		case ok && known.Code == stint.CodeUnavailable && known.Kind != "connection":
+			k, m = known.Kind, known.Mend
+		case a.err == nil && a.reply.about.status == statusOtherMembers:
+			k, m = kindMembers, mendMembers
+		case a.err == nil && a.reply.about.status == statusOK:
+			continue
+		}
+		if failed++; k == "" || failed > 1 && k != kind {
+			return quorumReason()
+		}
+		kind, mend = k, m
+	}
+	if failed < e.asked-e.backend.majority+1 {
+		return quorumReason() // the others did not answer, or their clocks are off
+	}
+	return kind, mend
+}
+
+func quorumReason() (kind stint.Kind, mend string) {
+	return "quorum", "start the servers that are down, and keep their clocks in step"
 }
 
 // noAnswer returns the error of a round that no majority promised. Nothing was written.

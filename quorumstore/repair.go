@@ -23,7 +23,12 @@ func (b *backend) repair(ctx context.Context, young *member) error {
 	if own == nil {
 		return err
 	}
-	if own.incarnation() == 0 || own.mark.members != b.hash {
+	for i, re := range marks {
+		if re != nil && re.incarnation() != 0 && re.mark.members != b.hash {
+			return &stint.Error{Code: stint.CodeUnavailable, Kind: kindMembers, Problem: "no repair: " + b.members[i].name() + " " + statusOtherMembers.String(), Mend: mendMembers}
+		}
+	}
+	if own.incarnation() == 0 {
 		return b.noRepair(young.name() + " is not a member yet")
 	}
 	if own.mark.ever {
