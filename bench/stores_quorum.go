@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -31,9 +32,12 @@ func overQuorum(ctx context.Context, o options, out io.Writer, b *bars) error {
 		}
 		h.Cleanup(func() { _ = one.stop() })
 		fmt.Fprintf(out, "\nstores: a quorum of three servers beside one, %s, not pinned\n", version)
-		keys := identities(min(o.keys, 100_000))
-		for _, c := range []calling{{1, false}, {16, false}, {16, true}} {
-			if err := errors.Join(q.race(o, c, keys, one, out, b), ctx.Err()); err != nil {
+		keys := identities(min(o.keys, 120_000))
+		known, unknown := keys[:len(keys)/6], keys[len(keys)/6:]
+		for _, l := range []quorumLoad{
+			{calling{1, false}, "", known}, {calling{16, false}, "", known}, {calling{16, false}, ", new", unknown}, {calling{16, true}, "", known},
+		} {
+			if err := errors.Join(q.race(o, l, one, out, b), ctx.Err()); err != nil {
 				return err
 			}
 		}
@@ -80,6 +84,33 @@ func (q quorum) stint(a allowance) (take, func(), error) {
 	return t, func() { _ = store.Close() }, err
 }
 
+// quorumLoad is a workload of overQuorum. A check of a new key takes three round trips, and
+// one of a key that its node wrote last takes one; the bars are of the latter.
+type quorumLoad struct {
+	calling
+
+	kind string
+	keys []string
+}
+
+func (l quorumLoad) isNew() bool { return l.kind != "" }
+
+// warm takes each key as often as it takes until a node writes it without a read.
+func warm(t take, keys []string) {
+	const takes, callers = 3, 64
+	for range takes {
+		var wait sync.WaitGroup
+		for caller := range callers {
+			wait.Go(func() {
+				for i := caller; i < len(keys); i += callers {
+					t(keys[i])
+				}
+			})
+		}
+		wait.Wait()
+	}
+}
+
 // processes returns the ids of the servers.
 func (q quorum) processes() (ids []int) {
 	for _, s := range q {
@@ -88,7 +119,7 @@ func (q quorum) processes() (ids []int) {
 	return ids
 }
 
-func (q quorum) race(o options, c calling, keys []string, one *redisServer, out io.Writer, b *bars) error {
+func (q quorum) race(o options, c quorumLoad, one *redisServer, out io.Writer, b *bars) error {
 	var runners []runner
 	seen, used := map[string]*answers{}, map[string]*processorUse{}
 	contestants := []networked{{quorumName, q.stint}, {oneServerName, one.stint}}
@@ -99,16 +130,19 @@ func (q quorum) race(o options, c calling, keys []string, one *redisServer, out 
 			return fmt.Errorf("%s: %w", who.name, err)
 		}
 		defer leave()
-		if !t(keys[0]) { // also founds the quorum
+		if !t(c.keys[0]) { // also founds the quorum
 			return fmt.Errorf("%s: the first check is not admitted", who.name)
 		}
+		if !c.isNew() {
+			warm(t, c.keys)
+		}
 		seen[who.name], used[who.name] = newAnswers(c.callers, c.parts()), &processorUse{servers: servers[who.name]}
-		r := c.runner(who.name, t, keys, seen[who.name])
+		r := c.runner(who.name, t, c.keys, seen[who.name])
 		r.clock = used[who.name].clock(o.busy)
 		runners = append(runners, r)
 	}
-	r := networkRace{c, c.race(o).interleave(runners), seen}
-	title := "quorum" + r.String()[len("redis"):]
+	r := networkRace{c.calling, c.race(o).interleave(runners), seen}
+	title := "quorum" + r.String()[len("redis"):] + c.kind
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\n%s\t\n\tchecks/s\tratio\tp50\tp99\tCPU a check\tnot admitted\t\n", title)
 	for _, who := range contestants {
@@ -118,6 +152,7 @@ func (q quorum) race(o options, c calling, keys []string, one *redisServer, out 
 	}
 	table.Flush()
 	switch {
+	case c.isNew():
 	case c.hot:
 		b.judgeLeast(title, r.timings.ratio(oneServerName, quorumName), 0.1, "of one server")
 	case c.callers == 16:

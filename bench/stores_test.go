@@ -62,7 +62,7 @@ func TestStoreInQuorumIsCompared(t *testing.T) {
 	if text := out.String(); strings.Contains(text, "skipped") {
 		t.Skip(text)
 	}
-	if len(b) != 3 || strings.Count(out.String(), oneServerName) != 3 {
+	if len(b) != 3 || strings.Count(out.String(), oneServerName) != 4 {
 		t.Errorf("%+v\n%s", b, out.String())
 	}
 }
