@@ -105,6 +105,15 @@
               max by (job, store, shard) (rate(stint_store_evictions_total{%(sel)s}[5m])) > 0
             |||,
           ),
+          alert(
+            'StintQuorumServer',
+            'warning',
+            'The server {{ $labels.server }} of the quorum{{ with $labels.store }} {{ . }}{{ end }} of {{ $labels.job }} is down or lacks counts.',
+            'The store decides while a majority of its servers answers and has all counts. It survives one failure less.',
+            |||
+              max by (job, store, server) (stint_store_server_up{%(sel)s} * stint_store_server_whole{%(sel)s}) < 1
+            |||,
+          ),
         ],
       },
       {

@@ -37,6 +37,7 @@
       StintStoreSlow: '5m',
       StintClockSkew: '2m',
       StintStoreEvictions: '5m',
+      StintQuorumServer: '2m',
       StintRejectionRate: '5m',
       StintRuleRejectionJump: '5m',
       StintHotKey: '1m',
