@@ -18,8 +18,8 @@ const KindYoung stint.Kind = "young"
 // kindMembers is the kind of error of a process that has another list of members than the
 // servers.
 const (
-	kindMembers stint.Kind = "members"
-	mendMembers            = "name the servers of the last stint store replace in the store's URL"
+	kindMembers = stint.Kind("members")
+	mendMembers = "name the servers of the last stint store replace in the store's URL"
 )
 
 func nothingSent(err error) bool { return stint.CodeOf(err) == stint.CodeUnavailable }
