@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +58,23 @@ func ExampleDecide() {
 	// Output:
 	// true 9 <nil>
 	// save user:42 until 1800000006
+}
+
+func ExampleJoinValue() {
+	groups := []stint.Group{{Claims: []stint.Claim{
+		{Key: "user:42", Limit: stint.MustParseLimit("10/m"), Cost: 1}, {Key: "user:42", Limit: stint.MustParseLimit("100/d"), Cost: 1},
+	}}}
+	now := time.Unix(1_800_000_000, 0)
+	changes, err := storekit.Decide(groups, nil, now, make([]stint.Decision, 2))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	states, _ := storekit.SplitValue(changes[0].Value)
+	states = slices.DeleteFunc(states, func(s storekit.StoredState) bool { return s.Expires.Before(now.Add(time.Minute)) })
+	left, _ := storekit.SplitValue(storekit.JoinValue(states))
+	fmt.Println(len(left), left[0].Expires.Unix())
+	// Output: 1 1800000864
 }
 
 func ExampleKeys() {
