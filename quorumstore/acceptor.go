@@ -97,8 +97,8 @@ const (
 	verbPrepare
 	// verbAccept replaces the parts of all classes up to upTo by parts if the ballot is not
 	// below the promise (of the row or the floor), and sets the promise to next, or to the
-	// ballot if next is zero. It returns no row. It is refused otherwise, or if the time is
-	// before notBefore, and returns a row with the promise and without parts.
+	// ballot if next is zero. It returns no row. It is refused otherwise, and returns a row
+	// with the promise and without parts.
 	verbAccept
 )
 
@@ -109,10 +109,9 @@ type operation struct {
 	ballot ballot
 
 	// The rest is of verbAccept.
-	next      ballot // above ballot, or zero
-	upTo      uint8
-	parts     []part // by ascending class, the last one of class upTo; all of ballot
-	notBefore int64
+	next  ballot // above ballot, or zero
+	upTo  uint8
+	parts []part // by ascending class, the last one of class upTo; all of ballot
 }
 
 // request is operations for one server.
@@ -141,7 +140,6 @@ type reply struct {
 // result is the result of an operation.
 type result struct {
 	refused bool
-	early   bool // refused, because the time is before notBefore
 	row     row
 	// err is of one key, such as that its row cannot be read or has another type. The other
 	// operations are not affected, and this one did nothing.

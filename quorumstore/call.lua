@@ -4,8 +4,8 @@
 -- ARGV[i]  for i > 1: the operation, one of
 --            'r'  read
 --            'p'  prepare: ballot (14)
---            'a'  accept: ballot (14), next ballot (14; zeros: none), not before (7), latest
---                 expiry of the parts (7), greatest class that is replaced (1), parts
+--            'a'  accept: ballot (14), next ballot (14; zeros: none), latest expiry of the
+--                 parts (7), greatest class that is replaced (1), parts
 --
 -- A ballot is a time and an id, 7 bytes each. A row is the version of this format (1), its
 -- promise (14), the latest expiry of its parts (7), its greatest class (1), and its parts by
@@ -14,7 +14,6 @@
 -- The reply has an element for each operation: how it ended, and then
 --   'o'  done           the row as it was, of read and prepare; empty: there is no row
 --   'n'  refused        the same; after accept, the row without its parts
---   'e'  refused: the time is before its not before   the row without its parts
 --   'c'  the row cannot be read
 --   'f'  the server refuses a command   the text of its error
 local VERSION, HEADER, PART = 1, 23, 26
@@ -66,9 +65,8 @@ local function operate(key, op)
 
   local header = row and sub(row, 1, HEADER) or ''
   if below then return 'n' .. header end
-  local nextT, nextID, notBefore, latest, upTo = read('>I7I7I7I7B', op, 16)
-  if now < notBefore then return 'e' .. header end
-  local parts = sub(op, 45)
+  local nextT, nextID, latest, upTo = read('>I7I7I7B', op, 16)
+  local parts = sub(op, 38)
   if row and top > upTo and #row > HEADER then
     local kept, keptLatest = above(row, upTo)
     if not kept then return 'c' end

@@ -59,7 +59,6 @@ func appendHead(to []byte, h *head, run string) []byte {
 const (
 	endDone    = 'o'
 	endRefused = 'n'
-	endEarly   = 'e'
 	endCorrupt = 'c'
 	endFailed  = 'f'
 )
@@ -72,7 +71,7 @@ func operationSize(op *operation) int {
 	case verbPrepare:
 		return 1 + ballotSize
 	}
-	size := 1 + 2*ballotSize + 2*numberSize + 1
+	size := 1 + 2*ballotSize + numberSize + 1
 	for i := range op.parts {
 		size += partSize + len(op.parts[i].data)
 	}
@@ -91,7 +90,7 @@ func appendOperation(to []byte, op *operation) []byte {
 		latest = max(latest, stored(op.parts[i].expires))
 	}
 	to = appendBallot(appendBallot(append(to, 'a'), op.ballot), op.next)
-	to = append(appendNumber(appendNumber(to, op.notBefore), latest), op.upTo)
+	to = append(appendNumber(to, latest), op.upTo)
 	for i := range op.parts {
 		p := &op.parts[i]
 		to = appendNumber(appendBallot(append(to, p.class), p.ballot), stored(p.expires))
@@ -161,8 +160,8 @@ func (s *redisServer) readResult(r *result, op *operation, data []byte, floor ba
 	case endFailed:
 		r.err = s.explain(&refusal{string(data)})
 		return true
-	case endRefused, endEarly:
-		r.refused, r.early = true, end == endEarly
+	case endRefused:
+		r.refused = true
 	case endDone:
 		if op.verb == verbAccept {
 			return true
