@@ -76,8 +76,15 @@ type Item struct {
 	// and created again. It is 0 if and only if there is no item.
 	Version uint64
 	// Memo is the backend's own: what it knows of the item. The store hands it back in
-	// [Swap.Memo], and does not look into it.
+	// [Swap.Memo], and asks it no more than what a [Covering] has.
 	Memo any
+}
+
+// Covering is a Memo of an item that may lack writes that a reader with a shorter horizon
+// does not need.
+type Covering interface {
+	// Covers reports whether the item is what a [Load] with this horizon may return.
+	Covers(horizon time.Duration) bool
 }
 
 // Load is one key to read.

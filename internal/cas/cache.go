@@ -80,9 +80,9 @@ func bytesCached(key string, item Item) int {
 }
 
 // recall takes the item of the round from the cache, and the time of the decision from the
-// clock of the server. It returns false if the cache does not have the item, if the time is
-// not known, or if the server left the last call without an answer: a read has no outcome
-// that could stay unknown.
+// clock of the server. It returns false if the cache does not have the item, if the item may
+// lack writes that the calls need, if the time is not known, or if the server left the last
+// call without an answer: a read has no outcome that could stay unknown.
 //
 // All calls of the round have begun, so each of them is decided at a time after its begin.
 func (r *round) recall() bool {
@@ -96,6 +96,9 @@ func (r *round) recall() bool {
 	}
 	it := s.cache.take(r.keys[0])
 	if it.Version == 0 {
+		return false
+	}
+	if m, some := it.Memo.(Covering); some && !m.Covers(r.horizon) {
 		return false
 	}
 	r.now = time.Time{}

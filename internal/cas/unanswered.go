@@ -55,10 +55,10 @@ func (r *round) again(ctx context.Context) step {
 		w.Outcome, w.Known, w.Current, w.Err = Unknown, false, Item{}, nil
 	}
 	r.write(ctx)
-	if w := &r.swaps[0]; w.Outcome == Done {
+	w := &r.swaps[0]
+	if w.Outcome == Done {
 		return r.deliver
-	} else if w.Err == nil {
-		w.Err = unanswered
 	}
+	w.Err = unanswered // also if these were not sent: the first ones may be made
 	return r.resolve
 }
