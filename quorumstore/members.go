@@ -53,13 +53,13 @@ func (m *member) learn(a about, sent time.Time) {
 	received := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.heard && m.mu.about.incarnation == a.incarnation && !sent.Before(m.mu.received) {
-		before := m.mu.about.time + sent.Sub(m.mu.received).Microseconds()
-		if a.time < before-maxSkew.Microseconds() && a.incarnation != 0 {
+	if m.mu.heard && m.mu.about.incarnation == a.incarnation {
+		least := m.mu.about.time + sent.Sub(m.mu.received).Microseconds()
+		if a.time < least-maxSkew.Microseconds() && a.incarnation != 0 {
 			m.mu.ranBack = a.incarnation
 		}
 	}
-	if m.mu.heard && m.mu.about.time > a.time && m.mu.received.Sub(received).Abs() < maxSkew && m.mu.about.incarnation == a.incarnation && sent.Before(m.mu.received) {
+	if m.mu.heard && m.mu.about.time > a.time && m.mu.about.incarnation == a.incarnation && m.mu.ranBack != a.incarnation && sent.Before(m.mu.received) {
 		return // an older reply that came later
 	}
 	m.mu.heard, m.mu.about, m.mu.received = true, a, received

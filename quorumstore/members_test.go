@@ -114,3 +114,29 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
+
+// A clock that runs back is noticed by answers that come late, too.
+func TestAClockThatRunsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &member{}
+		begin := time.Now()
+		told := func(behind time.Duration) about {
+			return about{incarnation: 7, time: time.Now().Add(-behind).UnixMicro()}
+		}
+		m.learn(told(0), begin)
+		time.Sleep(3 * time.Second)
+		late := told(0)
+		time.Sleep(time.Millisecond)
+		m.learn(told(0), time.Now())
+		m.learn(late, begin)
+		if !m.trusts(7) {
+			t.Error("an answer that came late is taken for a clock that ran back")
+		}
+		sent := time.Now().Add(-time.Millisecond)
+		m.learn(told(2*time.Second), sent)
+		if m.trusts(7) {
+			t.Error("a clock that ran back is trusted")
+		}
+	})
+}
