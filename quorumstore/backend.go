@@ -55,12 +55,15 @@ func newBackend(servers []server, o backendOptions) *backend {
 // memo is what the backend knows of an item beside its value.
 type memo struct {
 	upTo    uint8     // the class that its readers were old enough for
-	version uint64    // of the parts up to upTo
+	version uint64    // see versionOf
 	seen    ballot    // the greatest promise
 	expires int64     // of its parts up to upTo, the latest
 	above   []string  // see unite
 	kept    *promised // nil: the next round prepares
 }
+
+// Covers implements [cas.Covering].
+func (m *memo) Covers(horizon time.Duration) bool { return classOfHorizon(horizon) <= int(m.upTo) }
 
 // Load implements [cas.Backend]. It reads all servers, and answers from a majority that
 // agrees. Items on which none does are finished first: the newest state is accepted by a
@@ -204,7 +207,7 @@ func (r *reading) answer(chosen []part, upTo uint8) {
 		r.err = corrupt(r.key)
 		return
 	}
-	m := &memo{upTo: upTo, version: versionOf(chosen, upTo), seen: r.seen, above: above}
+	m := &memo{upTo: upTo, version: versionOf(chosen), seen: r.seen, above: above}
 	for _, p := range chosen {
 		if p.class <= upTo {
 			m.expires = max(m.expires, p.expires)
@@ -212,7 +215,7 @@ func (r *reading) answer(chosen []part, upTo uint8) {
 	}
 	r.item = cas.Item{Value: value, Memo: m}
 	if len(value) > 0 {
-		r.item.Version = max(1, m.version) // 1: only classes above upTo have states
+		r.item.Version = m.version
 	}
 }
 
@@ -294,7 +297,7 @@ func (b *backend) proposalOf(w *cas.Swap, now int64) *proposal {
 		}
 		return parts
 	}
-	if k := m.kept; k != nil {
+	if k := m.kept; k != nil && k.used.CompareAndSwap(false, true) {
 		p.phase, p.ballot, p.upTo, p.parts = accepting, k.next, m.upTo, parts()
 		for i := range p.parts {
 			p.parts[i].ballot = k.next
@@ -303,7 +306,7 @@ func (b *backend) proposalOf(w *cas.Swap, now int64) *proposal {
 		return p
 	}
 	p.change = func(p *proposal, chosen []part, _ int) bool {
-		if versionOf(chosen, m.upTo) != m.version {
+		if versionOf(chosen) != m.version {
 			return false
 		}
 		p.upTo, p.parts = m.upTo, parts()
@@ -318,11 +321,11 @@ func (b *backend) settle(ctx context.Context, w *cas.Swap, p *proposal) {
 	case done:
 		w.Outcome = cas.Done
 		if w.Keep {
-			m := &memo{upTo: p.upTo, seen: p.kept.next, expires: p.parts[len(p.parts)-1].expires, kept: p.kept}
+			m := &memo{upTo: p.upTo, version: versionOf(p.parts), seen: p.kept.next, expires: p.parts[len(p.parts)-1].expires, kept: p.kept}
 			if old, ok := w.Memo.(*memo); ok {
 				m.above = old.above
 			}
-			w.Memo, w.Written = m, versionOf(p.parts, p.upTo)
+			w.Memo, w.Written = m, m.version
 		}
 	case unknown:
 		w.Outcome, w.Err = cas.Unknown, b.unanswered(ctx)
@@ -366,7 +369,10 @@ func backOff(ctx context.Context, attempt int) bool {
 	}
 }
 
-var _ cas.Backend = (*backend)(nil)
+var (
+	_ cas.Backend  = (*backend)(nil)
+	_ cas.Covering = (*memo)(nil)
+)
 
 // corrupt returns the error of a key whose row is not one of this package.
 func corrupt(key string) error {

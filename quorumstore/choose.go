@@ -56,32 +56,18 @@ func choose(rows, voters []*row, upTo uint8, majority int) (chosen []part, agree
 	return chosen, agreed
 }
 
-// versionOf returns the version of the classes up to upTo. It is 0 if nothing was ever
-// written.
-func versionOf(chosen []part, upTo uint8) uint64 {
-	h := fnv.New64a()
-	written := false
-	var buf [17]byte
-	add := func(end uint8, b ballot) {
-		written = written || b != ballot{}
-		buf[0] = end
-		binary.LittleEndian.PutUint64(buf[1:], uint64(b.t))
-		binary.LittleEndian.PutUint64(buf[9:], uint64(b.id))
-		_, _ = h.Write(buf[:])
-	}
-	var run part
-	for i, p := range chosen {
-		if p.class > upTo {
-			break
-		}
-		if i > 0 && p.ballot != run.ballot {
-			add(run.class, run.ballot)
-		}
-		run = p
-	}
-	add(run.class, run.ballot)
-	if !written {
+// versionOf returns the version of an item. Each write writes the lowest class, so the ballot
+// of that identifies the last one, whatever class the readers are old enough for. It is 0 if
+// nothing was ever written.
+func versionOf(chosen []part) uint64 {
+	b := chosen[0].ballot
+	if b == (ballot{}) {
 		return 0
 	}
+	h := fnv.New64a()
+	var buf [16]byte
+	binary.LittleEndian.PutUint64(buf[:], uint64(b.t))
+	binary.LittleEndian.PutUint64(buf[8:], uint64(b.id))
+	_, _ = h.Write(buf[:])
 	return max(1, h.Sum64())
 }

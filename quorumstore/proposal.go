@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,8 +37,12 @@ type proposal struct {
 // promised is a ballot that a majority has promised to this process for its next round. The
 // next accept also goes to members that did not promise it in time, if they promised the
 // round before: they take it unless they promised more to another process, or restarted.
+//
+// It is used once. A write that is sent again, because its outcome is unknown, prepares: the
+// members may have promised more to others meanwhile.
 type promised struct {
 	next         ballot
+	used         atomic.Bool
 	incarnations [maxMembers]int64 // of each member that gets the accept; 0: none
 }
 

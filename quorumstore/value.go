@@ -57,14 +57,11 @@ func unite(chosen []part, upTo uint8) (value []byte, above []string, ok bool) {
 	mixed := len(parts) > 0 && parts[0].ballot != parts[len(parts)-1].ballot
 	var heads [][]byte
 	var states []storekit.StoredState
-	for i, p := range parts {
+	for _, p := range parts {
 		if len(p.data) == 0 {
 			continue
 		}
 		if p.data[0] == dataWhole {
-			if i > 0 {
-				continue
-			}
 			return p.data[1:], nil, true
 		}
 		length, size := binary.Uvarint(p.data[1:])

@@ -55,3 +55,39 @@ func TestANewerPartWins(t *testing.T) {
 		t.Errorf("%+v", written)
 	}
 }
+
+// A value that is not an item is there whatever its reader is old enough for.
+func TestAWholeValueHasNoClass(t *testing.T) {
+	t.Parallel()
+	parts := divide([]byte("whole"), time.Time{}, maxClass, nil)
+	for i := range parts {
+		parts[i].ballot = ballot{1, 1}
+	}
+	rows := []*row{{parts: parts}, {parts: parts}}
+	chosen, agreed := choose(rows, rows, 5, 2)
+	if value, _, ok := unite(chosen, 5); !ok || !agreed || string(value) != "whole" {
+		t.Errorf("%q of %+v", value, chosen)
+	}
+}
+
+// The version of an item tells whether it was written, whatever its reader is old enough for.
+func TestVersionsAreOfWrites(t *testing.T) {
+	t.Parallel()
+	value, at := wideValue(t)
+	parts := divide(value, at, maxClass, nil)
+	version := func(written ballot, upTo uint8) uint64 {
+		for i := range parts {
+			parts[i].ballot = written
+		}
+		rows := []*row{{parts: parts}, {parts: parts}}
+		chosen, _ := choose(rows, rows, upTo, 2)
+		return versionOf(chosen)
+	}
+	old := version(ballot{1, 1}, maxClass)
+	if young := version(ballot{1, 1}, 5); young != old {
+		t.Errorf("the version is %d, and that of a younger reader %d", old, young)
+	}
+	if after := version(ballot{2, 1}, maxClass); after == old || old == 0 {
+		t.Errorf("the version is %d before and %d after a write", old, after)
+	}
+}
