@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,8 +187,9 @@ func (b *backend) setMark(ctx context.Context, m *member, old, now mark) error {
 	return nil
 }
 
-// mayBear reports whether this process may mark a member as born now. Before any member has
-// seen all that was ever accepted, another process may be founding the quorum, so it waits.
+// mayBear reports whether this process may mark a member as born now. It must not if a running
+// member has another list: a member is being replaced, or was. Before any member has seen all that
+// was ever accepted, another process may be founding the quorum, so it waits.
 func (b *backend) mayBear(i int, marks []*markReply) bool {
 	re := marks[i]
 	if re.incarnation() != 0 && b.members[i].trusts(re.incarnation()) || !b.agreeing()[i] {
@@ -195,6 +197,11 @@ func (b *backend) mayBear(i int, marks []*markReply) bool {
 	}
 	if re.mark != (mark{}) && re.mark.members != b.hash {
 		return false
+	}
+	for _, other := range marks {
+		if other != nil && other.incarnation() != 0 && other.mark.members != b.hash {
+			return false
+		}
 	}
 	b.births.mu.Lock()
 	defer b.births.mu.Unlock()
@@ -239,28 +246,75 @@ func (b *backend) initialize(ctx context.Context) error {
 }
 
 // replace gives the other members of the list with a server replaced the new list. All of them
-// must answer. b has the new list; old is the hash of the one before.
+// and the new server must answer. b has the new list; old is the hash of the one before.
+//
+// A majority of the old list and one of the new list need have no member in common once the
+// new server counts. So all members first get a list that nobody uses, and the new server
+// is born, and the members get the new list, once no majority has the old one. A call that
+// fails halfway is made again.
 func (b *backend) replace(ctx context.Context, replaced int, old uint64) error {
 	marks, err := b.marks(ctx)
+	if slices.Contains(marks, nil) {
+		return err
+	}
+	between := b.hash ^ 1<<52 // below 2^53
+	moved, members := true, 0
 	for i, re := range marks {
-		if i == replaced {
+		switch list := re.mark.members; {
+		case i == replaced && re.mark != (mark{}) && list != b.hash:
+			return &stint.Error{Code: stint.CodeInvalid, Problem: b.members[i].name() + " has a mark of another quorum", Mend: "use an empty server"}
+		case i == replaced:
+		case re.mark != (mark{}) && list != old && list != between && list != b.hash:
+			return b.notReplaced(i)
+		case re.incarnation() != 0:
+			members++
+			fallthrough
+		default:
+			moved = moved && list == b.hash
+		}
+	}
+	switch {
+	case moved:
+		return nil // an earlier call did it
+	case members == 0:
+		return b.notReplaced((replaced + 1) % len(marks))
+	}
+	if err := b.moveTo(ctx, between, replaced, marks); err != nil {
+		return err
+	}
+	// It is born after nobody writes by the old list. It may have been a member of the same
+	// list before, and lacks what came since.
+	re, err := b.members[replaced].mark(ctx, &markRequest{})
+	if err == nil {
+		err = b.bear(ctx, b.members[replaced], re)
+	}
+	if err != nil {
+		return err
+	}
+	return b.moveTo(ctx, b.hash, replaced, marks)
+}
+
+func (b *backend) notReplaced(i int) error {
+	return &stint.Error{Code: stint.CodeInvalid, Problem: b.members[i].name() + " is not a member of the list that is to be replaced",
+		Mend: "write the list that the servers have now, and replace one server at a time"}
+}
+
+// moveTo gives the members but one a list, and sets it in their marks. Those that have the
+// last list keep it. One that has restarted is born now.
+func (b *backend) moveTo(ctx context.Context, list uint64, replaced int, marks []*markReply) error {
+	for i, re := range marks {
+		if i == replaced || re.mark.members == b.hash || re.mark.members == list {
 			continue
 		}
-		if re == nil {
-			return err
-		}
 		next := re.mark
-		next.members = b.hash
-		switch {
-		case re.mark.members == b.hash:
-			continue // an earlier call did it
-		case re.incarnation() == 0 || re.mark.members != old:
-			return &stint.Error{Code: stint.CodeInvalid, Problem: b.members[i].name() + " is not a member of the list that is to be replaced",
-				Mend: "write the list that the servers have now, and replace one server at a time"}
+		if re.incarnation() == 0 {
+			next = b.newMark(re)
 		}
+		next.members = list
 		if err := b.setMark(ctx, b.members[i], re.mark, next); err != nil {
 			return err
 		}
+		re.mark = next
 	}
 	return nil
 }

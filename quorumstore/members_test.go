@@ -140,3 +140,84 @@ func TestAClockThatRunsBack(t *testing.T) {
 		}
 	})
 }
+
+// While a server is replaced, and after, no majority of the old list admits what one of the new
+// list has admitted too, although the command fails halfway, a survivor restarts, and the
+// server that left is still there.
+func TestListsDoNotAdmitTwice(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []int{0, 1} { // the survivor that does not get the new list at first
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(12 * time.Hour)
+			s := newSimulation(1, rules{}, 0)
+			s.steady = true
+			s.calm.Store(true)
+			joins := &simServer{sim: s}
+			joins.memoryServer = newMemoryServer("s3", func() int64 { return time.Now().UnixMicro() })
+			joins.rules = &s.rules
+			s.found(t)
+			before := s.nodes[0]
+			s.servers = append(s.servers, joins)
+			after, tool := s.addNodeOf(0, 1, 3), s.addNodeOf(0, 1, 3)
+			defer closeAll(s)
+			got := before.admits(1, true)
+			tool.setCut(lost)
+			if err := tool.backend.replace(t.Context(), 2, before.backend.hash); err == nil {
+				t.Error("a server was replaced although one did not answer")
+			}
+			tool.setCut()
+			tool.holds(lost, func(r *request) time.Duration { // it is read, and its mark is not set
+				if r == nil {
+					tool.setCut(lost)
+				}
+				return 0
+			})
+			_ = tool.backend.replace(t.Context(), 2, before.backend.hash)
+			tool.setCut()
+			tool.holds(lost, nil)
+			admit := func() {
+				time.Sleep(20 * time.Second) // the state is fresh, and a server that is born now is old enough
+				_ = after.backend.tend(t.Context())
+				_ = before.backend.tend(t.Context())
+				time.Sleep(20 * time.Second)
+				if got := before.admits(simBurst, true) + after.admits(simBurst, true); got > simBurst {
+					t.Errorf("both lists admitted %d", got)
+				}
+			}
+			admit()
+			if err := tool.backend.replace(t.Context(), 2, before.backend.hash); err != nil {
+				t.Fatal(err)
+			}
+			admit()
+			s.servers[lost].restart(false)
+			_ = before.backend.tend(t.Context())
+			admit()
+			if got += after.admits(simBurst, true); got < 1 {
+				t.Error("nothing was admitted")
+			}
+		})
+	}
+}
+
+// A server that comes back into a list that it was in before does not know what came since.
+func TestAServerComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(12 * time.Hour)
+		servers := newMemoryServers(4)
+		first, second := newBackend(servers[:3], backendOptions{}), newBackend(servers[1:], backendOptions{})
+		if err := first.tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.replace(t.Context(), 2, first.hash); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.replace(t.Context(), 0, second.hash); err != nil {
+			t.Fatal(err)
+		}
+		marks, err := first.marks(t.Context())
+		if err != nil || marks[0].mark.ever || !marks[1].mark.ever || !marks[2].mark.ever {
+			t.Error("the server that came back is taken for one that has seen all", err)
+		}
+	})
+}

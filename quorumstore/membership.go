@@ -49,9 +49,11 @@ func Repair(ctx context.Context, o Options) (all []Repaired, err error) {
 }
 
 // Replace puts the server now in the place of old. The options name the servers as they are
-// before, with old; all of them but old must answer. From then on they accept only calls of
-// stores whose options name the new servers. The new server is empty: [Repair], which a
-// store also does in the background, gives it the counts.
+// before, with old. The new server and all of them but old must answer. From then on they
+// accept only calls of stores whose options name the new servers. The new server is empty:
+// [Repair], which a store also does in the background, gives it the counts.
+//
+// After an error, some servers may accept no calls until Replace is called again.
 //
 // Replace one server, let it be repaired, and replace the next one then.
 func Replace(ctx context.Context, o Options, old, now string) error {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -284,11 +285,14 @@ func newSimulation(seed uint64, r rules, skew time.Duration) *simulation {
 	return s
 }
 
-func (s *simulation) addNode() *simNode {
+func (s *simulation) addNode() *simNode { return s.addNodeOf(0, 1, 2) }
+
+// addNodeOf adds a node whose list of members is some servers.
+func (s *simulation) addNodeOf(members ...int) *simNode {
 	n := &simNode{sim: s}
 	var servers []server
-	for _, sv := range s.servers {
-		l := &link{simServer: sv}
+	for _, i := range members {
+		l := &link{simServer: s.servers[i]}
 		n.links = append(n.links, l)
 		servers = append(servers, markedLink{l})
 	}
@@ -451,6 +455,18 @@ func (s *simulation) found(t testing.TB) {
 	s.calm.Store(calm)
 }
 
+// told lists calls, and the offsets of the clocks.
+func (s *simulation) told(calls []simTake) string {
+	var text strings.Builder
+	for _, sv := range s.servers {
+		fmt.Fprintf(&text, " %v", sv.offset)
+	}
+	for _, h := range calls {
+		fmt.Fprintf(&text, "\n\tnode %d at %v, from %v to %v", h.node, time.UnixMicro(h.at).Sub(s.begun), h.from.Sub(s.begun), h.to.Sub(s.begun))
+	}
+	return text.String()
+}
+
 // check returns what is wrong in the history.
 func (s *simulation) check(skew time.Duration) error {
 	var short []simTake
@@ -471,7 +487,7 @@ func (s *simulation) check(skew time.Duration) error {
 		for j := i; j < len(short); j++ {
 			took := time.Duration(short[j].at-short[i].at) * time.Microsecond
 			if allowed := simBurst + float64(took+2*skew)/float64(time.Second); float64(j-i+1) > allowed+1e-6 {
-				return fmt.Errorf("over-admission: %d of %.3f in %v from %v", j-i+1, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun))
+				return fmt.Errorf("over-admission: %d of %.3f in %v from %v%s", j-i+1, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun), s.told(short[i:j+1]))
 			}
 		}
 	}
@@ -504,12 +520,16 @@ func simulate(t *testing.T, seed uint64, r rules, lasts time.Duration, script fu
 			s.heal()
 			wrong = s.check(skew)
 		}
-		for _, n := range s.nodes {
-			_ = n.store.Close()
-		}
-		time.Sleep(time.Minute) // until all messages have arrived
+		closeAll(s)
 	})
 	return s, wrong
+}
+
+func closeAll(s *simulation) {
+	for _, n := range s.nodes {
+		_ = n.store.Close()
+	}
+	time.Sleep(time.Minute) // until all messages have arrived
 }
 
 // Whatever fails, nothing is admitted twice, nothing is charged twice, and a call that fails
