@@ -188,7 +188,7 @@ func (b *backend) setMark(ctx context.Context, m *member, old, now mark) error {
 }
 
 // mayBear reports whether this process may mark a member as born now. It must not if a running
-// member has another list: a member is being replaced, or was. Before any member has seen all that
+// member has another list, or may have: a member is being replaced, or was. Before any member has seen all that
 // was ever accepted, another process may be founding the quorum, so it waits.
 func (b *backend) mayBear(i int, marks []*markReply) bool {
 	re := marks[i]
@@ -198,10 +198,18 @@ func (b *backend) mayBear(i int, marks []*markReply) bool {
 	if re.mark != (mark{}) && re.mark.members != b.hash {
 		return false
 	}
-	for _, other := range marks {
-		if other != nil && other.incarnation() != 0 && other.mark.members != b.hash {
+	others := 0
+	for j, other := range marks {
+		switch {
+		case other == nil || j == i:
+		case other.incarnation() != 0 && other.mark.members != b.hash:
 			return false
+		default:
+			others++
 		}
+	}
+	if others < b.majority { // those that do not answer may have another list
+		return false
 	}
 	b.births.mu.Lock()
 	defer b.births.mu.Unlock()
