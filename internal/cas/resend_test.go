@@ -27,7 +27,7 @@ func (f *failing) Load(ctx context.Context, loads []cas.Load) (time.Time, error)
 	return f.Backend.Load(ctx, loads)
 }
 
-func (f *failing) Swap(ctx context.Context, swaps []cas.Swap) (time.Time, error) {
+func (f *failing) Swap(ctx context.Context, _ []cas.Swap) (time.Time, error) {
 	if f.swaps++; f.swaps > 1 {
 		return time.Time{}, errUnreachable
 	}
