@@ -99,6 +99,7 @@ func TestReplayPageInABrowser(t *testing.T) {
 		ground string
 	}{{"light", desk, "rgb(255, 255, 255)"}, {"dark", look{1280, 900, true}, "rgb(20, 23, 27)"}, {"phone", phone, "rgb(20, 23, 27)"}} {
 		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
 			b := newTab(t, "about:blank", l.look)
 			var seen traffic
 			chromedp.ListenTarget(b.ctx, seen.listen)
