@@ -143,7 +143,7 @@ var arrows = map[string]struct {
 	"contrib/stintprom":                     {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
 	"contrib/stintotel":                     {[]string{".", "internal/nameset", "resilience/client", "resilience/retrybudget", "storekit"}, "it exports what observers and stores report, and imports no store"},
 	"contrib/stintpolicy":                   {[]string{"."}, "it is a policy of failsafe-go over any limiter"},
-	"bench":                                 {[]string{".", "api/…", "dynamostore", "guard", "internal/dynamotest", "internal/memcachedtest", "internal/pgtest", "internal/testserver", "layered", "lease", "memcachedstore", "postgresstore", "redisstore"}, "it measures the libraries as users call them, and the program as a process"},
+	"bench":                                 {[]string{".", "api/…", "dynamostore", "guard", "internal/dynamotest", "internal/memcachedtest", "internal/pgtest", "internal/testserver", "layered", "lease", "memcachedstore", "postgresstore", "quorumstore", "redisstore"}, "it measures the libraries as users call them, and the program as a process"},
 	"bench/pictures":                        {[]string{".", "bench/simulate"}, "it draws what the algorithms and the simulation answer"},
 	"bench/simulate":                        {[]string{"resilience/…"}, "it simulates clients and servers, so it needs no limits"},
 	"cmd/stint/internal/castest":            {nil, "it is tests alone"},

@@ -61,7 +61,7 @@ func atMost(most, got int) error {
 func keptPromiseOutlivesRows(s *simulation) error {
 	for _, n := range s.nodes[:2] {
 		n.admits(3, true)
-		time.Sleep(20 * time.Second)
+		elapse(20 * time.Second)
 	}
 	got := 0
 	for _, n := range s.nodes[:2] {
@@ -77,7 +77,7 @@ func acceptToAnotherIncarnation(s *simulation) error {
 	a, b, c := 0, 1, 2
 	n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
 	n.admits(3, true)
-	time.Sleep(4 * time.Second)
+	elapse(4 * time.Second)
 	s.servers[a].save()
 	other.setCut(b)
 	got := other.admits(simBurst, true)
@@ -159,7 +159,7 @@ func restartDuringRepair(s *simulation) error {
 	n.used("other")
 	s.servers[a].restart(false)
 	repairer.used("other")
-	time.Sleep(8 * time.Second) // it is old enough for the short limit
+	elapse(8 * time.Second) // it is old enough for the short limit
 	var got, marks atomic.Int64
 	repairer.holds(a, func(r *request) time.Duration {
 		if r != nil {
@@ -182,7 +182,7 @@ func restartDuringRepair(s *simulation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = repairer.backend.repair(ctx, repairer.backend.members[a])
-	time.Sleep(500 * time.Millisecond)
+	elapse(500 * time.Millisecond)
 	late.setCut(c)
 	got.Add(int64(late.admits(simBurst, true)))
 	return atMost(simBurst+1, int(got.Load()))
@@ -219,7 +219,7 @@ func restartDuringFounding(s *simulation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = founder.backend.tend(ctx)
-	time.Sleep(300 * time.Millisecond)
+	elapse(300 * time.Millisecond)
 	late.setCut(b)
 	got.Add(int64(late.admits(simBurst, true)))
 	return atMost(simBurst+1, int(got.Load()))

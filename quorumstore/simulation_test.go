@@ -640,3 +640,6 @@ func TestSimulationOfAReplacement(t *testing.T) {
 }
 
 func longClaim(key string) stint.Claim { return stint.Claim{Key: key, Limit: simLong} }
+
+// elapse lets virtual time pass.
+func elapse(d time.Duration) { time.Sleep(d) }

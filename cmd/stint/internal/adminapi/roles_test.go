@@ -20,7 +20,7 @@ func TestEveryEndpointHasItsRole(t *testing.T) {
 	}
 	admins := []string{"PUT /rules", "POST /rules/rollback", "POST /v1/canary/promote"}
 	looks := []string{"POST /rules/validate", "POST /v1/peek", "POST /v1/why", "POST /v1/explain"}
-	fill := strings.NewReplacer("{id}", "orders", "{tier}", "free", "{list}", "deny", "{match...}", "x", "{key...}", "k", "{version}", "1")
+	fill := strings.NewReplacer("{id}", "orders", "{tier}", "free", "{list}", "deny", "{match...}", "x", "{key...}", "k", "{version}", "1", "{$}", "")
 	for _, e := range f.endpoints() {
 		method, path, _ := strings.Cut(e.pattern, " ")
 		needed := Operator
