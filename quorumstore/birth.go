@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -16,6 +17,7 @@ import (
 // births is what a backend knows of the marks of its members.
 type births struct {
 	tending chan struct{} // has an element while a call of tend runs
+	marked  atomic.Bool   // a member had a mark, maybe of another list, so the servers are not new
 
 	mu struct {
 		sync.Mutex
@@ -27,10 +29,13 @@ type births struct {
 
 func (s *births) init() { s.tending = make(chan struct{}, 1) }
 
-// look notes the status of an answer, and looks after the marks in the background if a member
-// has restarted.
-func (b *backend) look(s status) {
-	if s != statusUnborn {
+// look notes what an answer tells of the mark, and looks after the marks in the background if
+// the member has restarted.
+func (b *backend) look(a about) {
+	if a.status != statusUnborn {
+		if !b.births.marked.Load() {
+			b.births.marked.Store(true)
+		}
 		return
 	}
 	select {
@@ -65,10 +70,19 @@ func (b *backend) tendOnce(ctx context.Context) error {
 	if b.isNew(marks) {
 		return b.found(ctx, marks)
 	}
-	for i, re := range marks {
-		if re != nil && b.mayBear(i, marks) {
-			err = errors.Join(err, b.bear(ctx, b.members[i], re))
+	for range b.members { // each may have to wait for the birth of another one
+		born := false
+		for i, re := range marks {
+			if re != nil && b.mayBear(i, marks) {
+				failed := b.bear(ctx, b.members[i], re)
+				born = born || failed == nil
+				err = errors.Join(err, failed)
+			}
 		}
+		if !born {
+			break
+		}
+		marks, err = b.marks(ctx)
 	}
 	return err
 }
@@ -103,6 +117,9 @@ func (b *backend) marks(ctx context.Context) ([]*markReply, error) {
 			continue
 		}
 		b.births.mu.known = b.births.mu.known || re.mark.ever && re.mark.members == b.hash
+		if re.mark != (mark{}) {
+			b.births.marked.Store(true)
+		}
 		if re.incarnation() != 0 {
 			b.births.mu.unborn[i] = time.Time{}
 		} else if b.births.mu.unborn[i].IsZero() {
@@ -120,11 +137,13 @@ func (re *markReply) incarnation() int64 {
 	return re.mark.incarnation
 }
 
-// isNew reports whether no member has ever been one: all answer, and all are empty.
+// isNew reports whether no member has ever been one: all answer, and all are empty. A process
+// that has seen a mark knows better, also if the mark was of another list: that of before a
+// replacement, whose removed member may be the only one that still has data.
 func (b *backend) isNew(marks []*markReply) bool {
 	b.births.mu.Lock()
 	defer b.births.mu.Unlock()
-	if b.births.mu.known {
+	if b.births.mu.known || b.births.marked.Load() {
 		return false
 	}
 	for _, re := range marks {
@@ -187,9 +206,13 @@ func (b *backend) setMark(ctx context.Context, m *member, old, now mark) error {
 	return nil
 }
 
-// mayBear reports whether this process may mark a member as born now. It must not if a running
-// member has another list, or may have: a member is being replaced, or was. Before any member has seen all that
-// was ever accepted, another process may be founding the quorum, so it waits.
+// mayBear reports whether this process may mark a member as born now. It must not if another
+// member has another list, or may have: a member is being replaced, or was. Before any member
+// has seen all that was ever accepted, another process may be founding the quorum, so it waits.
+//
+// Of several members without a mark, the one with the least name is born first, and the others
+// after its mark was read. Otherwise processes with the lists of before and after a replacement
+// could each mark one of two members that restarted, and both lists would have a majority.
 func (b *backend) mayBear(i int, marks []*markReply) bool {
 	re := marks[i]
 	if re.incarnation() != 0 && b.members[i].trusts(re.incarnation()) || !b.agreeing()[i] {
@@ -202,7 +225,9 @@ func (b *backend) mayBear(i int, marks []*markReply) bool {
 	for j, other := range marks {
 		switch {
 		case other == nil || j == i:
-		case other.incarnation() != 0 && other.mark.members != b.hash:
+		case other.mark != (mark{}) && other.mark.members != b.hash:
+			return false
+		case other.incarnation() == 0 && b.members[j].name() < b.members[i].name():
 			return false
 		default:
 			others++
@@ -216,12 +241,8 @@ func (b *backend) mayBear(i int, marks []*markReply) bool {
 	if b.births.mu.known {
 		return true
 	}
-	marked := false
-	for _, other := range marks {
-		marked = marked || other != nil && other.mark != (mark{})
-	}
 	since := b.births.mu.unborn[i]
-	return marked && !since.IsZero() && time.Since(since) >= 2*b.options.Timeout
+	return b.births.marked.Load() && !since.IsZero() && time.Since(since) >= 2*b.options.Timeout
 }
 
 // bear marks a member as born now.

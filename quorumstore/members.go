@@ -163,7 +163,7 @@ func (e *exchange) ask(ctx context.Context, m *member, r *request) {
 		m.silent.Store(a.err != nil)
 		if a.err == nil {
 			m.learn(a.reply.about, sent)
-			e.backend.look(a.reply.about.status)
+			e.backend.look(a.reply.about)
 		}
 		e.arrive <- a
 	}()
