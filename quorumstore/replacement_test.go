@@ -81,7 +81,7 @@ func birthsByBothLists(s *simulation) error {
 			_ = n.backend.tend(ctx)
 		}()
 	}
-	time.Sleep(20 * time.Second) // all are old enough for the short limit
+	elapse(20 * time.Second) // all are old enough for the short limit
 	got := before.admits(simBurst, true) + after.admits(simBurst, true)
 	if got == 0 {
 		return errors.New("no list has a majority")
@@ -105,7 +105,7 @@ func diskTellsTheList(s *simulation) error {
 	if err := after.backend.tend(ctx); err != nil {
 		return err
 	}
-	time.Sleep(20 * time.Second)
+	elapse(20 * time.Second)
 	if after.admits(1, true) == 0 {
 		return errors.New("the new list has no majority")
 	}
