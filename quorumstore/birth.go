@@ -24,6 +24,8 @@ type births struct {
 
 		known  bool                  // the quorum has been founded, so it is never new
 		unborn [maxMembers]time.Time // since when a member was seen without a mark
+		own    []mark                // of the members of a quorum that this process founds; nil: it does not
+		begun  time.Time             // when it began to
 	}
 }
 
@@ -67,7 +69,7 @@ func (b *backend) tend(ctx context.Context) error {
 // another one that have restarted, as born now.
 func (b *backend) tendOnce(ctx context.Context) error {
 	marks, err := b.marks(ctx)
-	if b.isNew(marks) {
+	if b.isNew(marks) || b.mayResume(marks) {
 		return b.found(ctx, marks)
 	}
 	for range b.members { // each may have to wait for the birth of another one
@@ -154,18 +156,49 @@ func (b *backend) isNew(marks []*markReply) bool {
 	return true
 }
 
+// mayResume reports whether this process can go on with a founding that an error has stopped.
+// The members have its marks, so they have accepted nothing that they have lost. One may be
+// without a mark in the first slack alone: until then no member is old enough for any class, so
+// nothing was accepted before its restart, if it has restarted.
+func (b *backend) mayResume(marks []*markReply) bool {
+	b.births.mu.Lock()
+	defer b.births.mu.Unlock()
+	if b.births.mu.own == nil {
+		return false
+	}
+	for i, re := range marks {
+		if re == nil {
+			return false
+		}
+		own := b.births.mu.own[i]
+		own.ever = re.mark.ever
+		if re.mark == own && re.run == own.run {
+			continue
+		}
+		if re.mark != (mark{}) || !re.empty || time.Since(b.births.mu.begun) >= b.slack {
+			return false
+		}
+	}
+	return true
+}
+
 // found marks the members of a new quorum, and then says of each that it has seen all that was
 // ever accepted. Processes that found a quorum at the same time begin with the same member,
 // which only one of them can mark. One that was marked again in between ends it.
 func (b *backend) found(ctx context.Context, marks []*markReply) error {
-	own := make([]mark, len(marks))
+	own := b.ownMarks(marks)
 	for i, re := range marks {
-		own[i] = b.newMark(re)
+		if re.mark != (mark{}) {
+			continue // an earlier call marked it
+		}
 		if err := b.setMark(ctx, b.members[i], mark{}, own[i]); err != nil {
 			return err
 		}
 	}
 	for i, m := range b.members {
+		if marks[i].mark.ever {
+			continue
+		}
 		old, ever := own[i], own[i]
 		ever.ever = true
 		if b.noFoundingCheck {
@@ -180,8 +213,24 @@ func (b *backend) found(ctx context.Context, marks []*markReply) error {
 	}
 	b.births.mu.Lock()
 	defer b.births.mu.Unlock()
-	b.births.mu.known = true
+	b.births.mu.known, b.births.mu.own = true, nil
 	return nil
+}
+
+// ownMarks returns the marks of the founding, which it begins if there is none. A member that has
+// restarted since gets another one.
+func (b *backend) ownMarks(marks []*markReply) []mark {
+	b.births.mu.Lock()
+	defer b.births.mu.Unlock()
+	if b.births.mu.own == nil {
+		b.births.mu.own, b.births.mu.begun = make([]mark, len(marks)), time.Now()
+	}
+	for i, re := range marks {
+		if b.births.mu.own[i].run != re.run {
+			b.births.mu.own[i] = b.newMark(re)
+		}
+	}
+	return slices.Clone(b.births.mu.own)
 }
 
 // newMark returns the mark of a member that is born now: by the time at which its mark is set,
@@ -203,6 +252,7 @@ func (b *backend) setMark(ctx context.Context, m *member, old, now mark) error {
 	case !re.set:
 		return fmt.Errorf("%s: %w", m.name(), errMarked)
 	}
+	b.births.marked.Store(true)
 	return nil
 }
 
@@ -256,7 +306,7 @@ func (b *backend) initialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.isNew(marks) {
+	if b.isNew(marks) || b.mayResume(marks) {
 		return b.found(ctx, marks)
 	}
 	var why []string

@@ -1,6 +1,7 @@
 package quorumstore
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,4 +79,63 @@ func TestACheckDoesNotWaitForYoungServers(t *testing.T) {
 			t.Errorf("the check waited for %v", took)
 		}
 	})
+}
+
+// A founding that an error has stopped goes on, unless a member has lost what it may have
+// accepted meanwhile.
+func TestAFoundingGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, step := range []struct {
+		name      string
+		server    int
+		call      int // to the server: it reads the mark, sets it, and says that it knows all
+		restart   bool
+		after     time.Duration
+		wantWhole bool
+	}{
+		{"a mark is not set", 2, 2, false, time.Second, true},
+		{"one is not said to know all", 1, 3, false, time.Minute, true},
+		{"one without a mark restarts", 2, 2, true, time.Second, true},
+		{"one with a mark restarts", 1, 3, true, time.Minute, false},
+		{"a mark is not set for long", 2, 2, false, time.Minute, false},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			_, wrong := simulate(t, 1, rules{}, 0, func(s *simulation) error {
+				for _, sv := range s.servers {
+					sv.restart(false)
+				}
+				founder, calls := s.addNode(), 0
+				founder.holds(step.server, func(*request) time.Duration {
+					if calls++; calls == step.call {
+						founder.setCut(step.server)
+					}
+					return 0
+				})
+				if err := founder.backend.tend(context.Background()); err == nil {
+					t.Error("the founding did not stop")
+				}
+				time.Sleep(step.after)
+				if step.restart {
+					s.servers[step.server].restart(false)
+				}
+				founder.setCut()
+				if err := founder.backend.tend(context.Background()); step.wantWhole && err != nil {
+					t.Error(err)
+				}
+				whole := 0
+				for _, sv := range s.servers {
+					if sv.mark.ever {
+						whole++
+					}
+				}
+				if (whole == 3) != step.wantWhole {
+					t.Errorf("%d servers are said to know all", whole)
+				}
+				return nil
+			})
+			if wrong != nil {
+				t.Error(wrong)
+			}
+		})
+	}
 }
