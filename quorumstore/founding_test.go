@@ -100,6 +100,7 @@ func TestAFoundingGoesOn(t *testing.T) {
 		{"a mark is not set for long", 2, 2, false, time.Minute, false},
 	} {
 		t.Run(step.name, func(t *testing.T) {
+			t.Parallel()
 			_, wrong := simulate(t, 1, rules{}, 0, func(s *simulation) error {
 				for _, sv := range s.servers {
 					sv.restart(false)

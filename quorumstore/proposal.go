@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -145,7 +146,7 @@ func (b *backend) gather(ctx context.Context, e *exchange, all []*proposal, prep
 		if timer != nil || !b.decided(e, all) {
 			continue
 		}
-		if !prepares {
+		if !prepares && !anyRefused(all) {
 			return
 		}
 		grace := e.grace() // a member that promises now need not be asked for a read later
@@ -158,18 +159,33 @@ func (b *backend) gather(ctx context.Context, e *exchange, all []*proposal, prep
 	}
 }
 
-// decided reports whether the answers so far decide all proposals.
+// decided reports whether the answers so far decide all proposals, or no further answer is worth
+// its wait.
 func (b *backend) decided(e *exchange, all []*proposal) bool {
 	usable := e.usable()
 	if len(usable) < b.majority {
 		return false
 	}
 	for _, p := range all {
-		if !p.tally(b, usable) {
+		if !p.tally(b, usable) && !p.outbid(b) {
 			return false
 		}
 	}
 	return true
+}
+
+func anyRefused(all []*proposal) bool {
+	return slices.ContainsFunc(all, func(p *proposal) bool { return p.refused > 0 })
+}
+
+// outbid reports whether a higher ballot of another process was promised to so many members that
+// the proposal cannot win, or that it is better to prepare above that ballot than to wait: the
+// members that did not answer may hang. What an accept that cannot win has left is unknown.
+func (p *proposal) outbid(b *backend) bool {
+	if p.phase == preparing {
+		return p.refused > 0 && p.accepts+p.refused >= b.majority
+	}
+	return p.refused > len(b.members)-b.majority
 }
 
 // tally counts the answers for one proposal, and reports whether they decide it.
