@@ -67,7 +67,7 @@ func exported(t *testing.T, text string, all map[string]family) {
 // exported here belongs into the flags below.
 func TestMetricsAreThoseInTheDocument(t *testing.T) {
 	actual := map[string]family{}
-	for _, text := range []string{scrapeShared(t), scrapeMemcached(t), scrapeMemory(t), scrapeCanary(t), scrapeStores(t)} {
+	for _, text := range []string{scrapeShared(t), scrapeMemcached(t), scrapeQuorum(t), scrapeMemory(t), scrapeCanary(t), scrapeStores(t)} {
 		exported(t, text, actual)
 	}
 	named := map[string]family{}
@@ -136,6 +136,13 @@ routes:
 func scrapeMemcached(t *testing.T) string {
 	t.Helper()
 	return startServer(t, nil, "--store", "memcached://"+memcachedtest.Start(t).Addr()).metrics()
+}
+
+// scrapeQuorum returns the metrics of a server with a quorum of Redis servers.
+func scrapeQuorum(t *testing.T) string {
+	t.Helper()
+	_, url := quorumOf(t)
+	return startServer(t, nil, "--store", url).metrics()
 }
 
 // scrapeStores returns the metrics of a server with two stores, without the label that tells

@@ -16,8 +16,10 @@ func TestProcessesCountTogether(t *testing.T) {
 	for range 6 {
 		outputs += program.Run(t, "REDIS=redis://"+redis.Addr())
 	}
-	if allowed := strings.Count(outputs, "allowed=true"); allowed > 1001 || allowed < 900 {
-		t.Errorf("%d of 1200 requests were allowed", allowed)
+	// A call that Redis answers too late on a busy machine is decided by the node alone.
+	degraded := strings.Count(outputs, "degraded=true")
+	if allowed := strings.Count(outputs, "allowed=true") - degraded; allowed > 1001 || allowed+degraded < 900 || degraded > 20 {
+		t.Errorf("%d of 1200 requests were allowed by Redis, and %d decided without it", allowed, degraded)
 	}
 }
 
