@@ -25,8 +25,8 @@ func (b *backend) maintain(ctx context.Context) {
 	}
 }
 
-// maintainOnce repairs one young member at most. It reads nothing but marks while none is
-// young.
+// maintainOnce looks after the marks, and repairs at most one young member. If no member is
+// young, it reads the marks alone.
 func (b *backend) maintainOnce(ctx context.Context) {
 	if err := b.tend(ctx); err != nil {
 		b.options.Logger.Debug("not all servers could be marked", "error", err)

@@ -22,7 +22,7 @@ func Init(ctx context.Context, o Options) error {
 	return b.initialize(ctx)
 }
 
-// Repaired is a server that [Repair] looked at.
+// Repaired is the result of [Repair] for one server.
 type Repaired struct {
 	Server string
 	// Err is nil if the server has all counts.

@@ -178,9 +178,10 @@ func anyRefused(all []*proposal) bool {
 	return slices.ContainsFunc(all, func(p *proposal) bool { return p.refused > 0 })
 }
 
-// outbid reports whether a higher ballot of another process was promised to so many members that
-// the proposal cannot win, or that it is better to prepare above that ballot than to wait: the
-// members that did not answer may hang. What an accept that cannot win has left is unknown.
+// outbid reports whether members have refused the proposal for a higher ballot of another process,
+// and waiting for the other members is of no use. A prepare is then sent again with a higher
+// ballot, because members that have not answered may hang. An accept cannot win any more; whether
+// a member has made it is unknown.
 func (p *proposal) outbid(b *backend) bool {
 	if p.phase == preparing {
 		return p.refused > 0 && p.accepts+p.refused >= b.majority

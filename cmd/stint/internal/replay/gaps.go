@@ -11,7 +11,8 @@ import (
 // shows a gap comes behind it. If the log has lines of several servers, there may be hours of events
 // between, which cannot wait for it.
 //
-// An input that cannot be read twice, such as a pipe, is left alone: its gaps show as it is read.
+// An input that cannot be read twice, such as a pipe, is not searched. Its gaps are found while
+// its events are read.
 func (s *source) findGaps(ctx context.Context) error {
 	file, ok := s.input.Reader.(io.Seeker)
 	if !ok {
