@@ -10,7 +10,7 @@ import (
 // maxLine is the longest line that is read, in bytes.
 const maxLine = 1 << 20
 
-// blockSize is the size of one read. It is small because every input holds a
+// blockSize is the greatest size of one read. It is small because every input holds a
 // few blocks, and a year of rotated logs is hundreds of inputs.
 const blockSize = 64 << 10
 
@@ -57,12 +57,16 @@ func (r *blockReader) next() (block, error) {
 	}
 }
 
-// fill reads until the buffer is full or the input ends.
+// fill reads until the buffer is full, the input ends, or it has no more for now and a line is
+// whole. So the lines of a slow pipe do not wait for a full buffer.
 func (r *blockReader) fill() {
 	for r.held < len(r.buf) && r.err == nil {
-		var n int
-		n, r.err = r.in.Read(r.buf[r.held:])
-		r.held += n
+		free := r.buf[r.held:]
+		n, err := r.in.Read(free)
+		r.held, r.err = r.held+n, err
+		if n < len(free) && bytes.IndexByte(free[:n], '\n') >= 0 {
+			return
+		}
 	}
 }
 

@@ -58,6 +58,16 @@ func TestBlockReader(t *testing.T) {
 	}
 }
 
+// The lines of a pipe do not wait for a full buffer.
+func TestBlockReaderPassesOnWhatAPipeHas(t *testing.T) {
+	in, out := io.Pipe()
+	defer in.Close()
+	go func() { _, _ = io.WriteString(out, "a\nb\nhalf of") }() // the pipe stays open
+	if b, err := newBlockReader(in).next(); err != nil || b.text != "a\nb\n" {
+		t.Errorf("got %q and %v", b.text, err)
+	}
+}
+
 // A line that a failed read may have truncated is not returned.
 func TestBlockReaderGivesWholeLinesBeforeAnError(t *testing.T) {
 	broken := errors.New("broken")

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,8 +86,8 @@ func readGuarded(ctx context.Context, o *Options, fails *panics, each func(*read
 		return nil
 	}
 	err = r.each(ctx, complete.add)
-	if err == nil {
-		err = complete.finish(ctx)
+	if err == nil || ctx.Err() != nil { // events that were read count also at an early end
+		err = cmp.Or(err, complete.finish(ctx))
 	}
 	reading.CutShort = err != nil
 	reading.Keys = int64(keys.count)

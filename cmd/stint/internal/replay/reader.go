@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -32,7 +33,9 @@ func startReader(ctx context.Context, o *Options, log *logTally, fails *panics, 
 	return r, nil
 }
 
-// each reads every event into the window and decides the events that leave it.
+// each reads every event into the window and decides the events that leave it. When ctx is done, it
+// reads no more, but still decides the events in the window: they are the last minute of a log that is
+// being written. A shared store refuses to decide them then, so that the end does not wait for it.
 func (r *reader) each(ctx context.Context, decide func(context.Context, *pending) error) error {
 	for {
 		e, input := r.merger.next()
@@ -47,14 +50,12 @@ func (r *reader) each(ctx context.Context, decide func(context.Context, *pending
 		if err := r.take(ctx, e, input, decide); err != nil {
 			return err
 		}
-		if r.read++; r.read%progressEvery == 0 {
-			if err := r.pause(ctx); err != nil {
-				return err
-			}
+		if r.read++; r.read%progressEvery == 0 && r.pause(ctx) != nil {
+			break
 		}
 	}
-	if err := ctx.Err(); err != nil { // cancelled: the inputs may have more events
-		return err
+	if ended := ctx.Err(); ended != nil { // the inputs may have more events
+		return cmp.Or(r.release(ctx, maxTime+1, decide), ended)
 	}
 	if err := r.how.by.unknown(true); err != nil {
 		return err
