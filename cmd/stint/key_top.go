@@ -29,6 +29,7 @@ type topFlags struct {
 	by, rule, window string
 	limit            int
 	table            func(io.Writer, *adminclient.Top) error
+	whole            bool // the table needs all keys, not only the first ones
 }
 
 func newTopCommand() *cobra.Command {
@@ -90,12 +91,16 @@ func (f *topFlags) top(ctx context.Context) error {
 		q.Query.Set("rule", f.rule)
 	}
 	var top adminclient.Top
+	most := f.limit
+	if f.whole && !f.json {
+		most = allOfTop
+	}
 	if len(f.servers) == 1 {
-		q.Query.Set("limit", strconv.Itoa(f.limit))
+		q.Query.Set("limit", strconv.Itoa(most))
 		return f.ask(ctx, q, &top, func(w io.Writer) error { return f.table(w, &top) })
 	}
 	q.Query.Set("limit", strconv.Itoa(allOfTop))
-	top, err := f.merged(ctx, q)
+	top, err := f.merged(ctx, q, most)
 	if err != nil && len(top.Unanswered) == len(f.servers) {
 		return err
 	}
@@ -106,9 +111,9 @@ func (f *topFlags) top(ctx context.Context) error {
 	return errors.Join(f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return f.table(w, &top) }), err)
 }
 
-// merged asks all servers at the same time, and merges their answers. The error joins those
-// of the servers that did not answer.
-func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged adminclient.Top, err error) {
+// merged asks all servers at the same time, and merges their answers to the given number of items. The
+// error joins those of the servers that did not answer.
+func (f *topFlags) merged(ctx context.Context, q adminclient.Request, most int) (merged adminclient.Top, err error) {
 	clients, err := f.clients()
 	if err != nil {
 		return merged, err
@@ -125,7 +130,7 @@ func (f *topFlags) merged(ctx context.Context, q adminclient.Request) (merged ad
 	}
 	merged.Unanswered = unanswered(clients, failures)
 	merged.Top = topkeys.Merge(parts)
-	merged.Cut(f.rule, f.limit)
+	merged.Cut(f.rule, most)
 	return merged, errors.Join(failures...)
 }
 

@@ -11,12 +11,13 @@ import (
 )
 
 func newShadowCommand() *cobra.Command {
-	f := &topFlags{by: "shadow", table: printShadow}
+	f := &topFlags{by: "shadow", whole: true}
+	f.table = func(out io.Writer, top *adminclient.Top) error { return printShadow(out, top, f.limit) }
 	c := &cobra.Command{
 		Use:   "shadow",
 		Short: "Show which requests and keys rules in shadow mode would have denied",
 		Long: `Show what rules with "mode: shadow" would have denied in the last minute or hour: for
-each rule, and for each of its keys, the busiest first. A key has at least COUNT -
+each rule, and for each of the busiest --limit keys. A key has at least COUNT -
 ERROR and at most COUNT such requests. Keys are shortened. HASH tells keys with the
 same beginning apart.
 
@@ -30,8 +31,8 @@ them, and the command fails if one does not answer, after the sum of the others.
 	return c
 }
 
-// printShadow prints the sum of each rule, and the keys.
-func printShadow(out io.Writer, top *adminclient.Top) error {
+// printShadow prints the sum of each rule over all keys, and the most keys of all rules.
+func printShadow(out io.Writer, top *adminclient.Top, most int) error {
 	l := &printer{w: out}
 	if len(top.Items) == 0 {
 		l.printf("no rule in shadow mode would have denied a request since %s\n", timestamp(top.Since))
@@ -47,10 +48,16 @@ func printShadow(out io.Writer, top *adminclient.Top) error {
 		sums[item.Rule] = sum{s.keys + 1, s.least + item.Count - item.Error}
 	}
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
-		l.printf("%s would have denied at least %d requests of %s\n", cell(id), sums[id].least, counted(sums[id].keys, "key"))
+		more := ""
+		if top.Floor > 0 { // there are keys that are not among the items
+			more = " or more"
+		}
+		l.printf("%s would have denied at least %d requests of %s%s\n", cell(id), sums[id].least, counted(sums[id].keys, "key"), more)
 	}
 	if l.err != nil {
 		return l.err
 	}
-	return printTop(out, top)
+	busiest := *top
+	busiest.Cut("", most)
+	return printTop(out, &busiest)
 }

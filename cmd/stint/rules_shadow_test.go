@@ -23,6 +23,12 @@ rules:
 		!strings.HasPrefix(got[3], "new sk_live… 7 0 ") {
 		t.Errorf("%q", got)
 	}
+	for servers, sum := range map[string]string{both: "9", "http://" + b.addr("admin"): "5"} { // of all keys, also those that are not listed
+		got := lines(a.run(exitDone, nil, "rules", "shadow", "--server", servers, "--limit", "1").out)
+		if len(got) != 5 || got[0] != "alone would have denied at least 2 requests of 1 key" || got[1] != "new would have denied at least "+sum+" requests of 2 keys" {
+			t.Errorf("%q", got)
+		}
+	}
 	if got := command(t, nil, "rules", "shadow", "--server", both, "--rule", "nwe"); got.status != exitFailed || got.out != "" || !strings.Contains(got.errors, "there is no rule") {
 		t.Errorf("a rule that no server has: status %d\n%s%s", got.status, got.out, got.errors)
 	}
