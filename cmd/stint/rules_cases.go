@@ -54,6 +54,9 @@ func (t *ruleTests) run(ctx context.Context, paths []string) error {
 		return usagef("run: %w (write it as ^orders)", err)
 	}
 	files, err := t.read(paths)
+	if err == nil {
+		err = t.checkReport(paths)
+	}
 	if err != nil {
 		return err
 	}
@@ -95,6 +98,20 @@ func (t *ruleTests) run(ctx context.Context, paths []string) error {
 	return err
 }
 
+// checkReport refuses a report that would replace a file of tests.
+func (t *ruleTests) checkReport(paths []string) error {
+	report, err := os.Stat(t.junit)
+	if err != nil {
+		return nil //nolint:nilerr // there is no such file yet
+	}
+	for _, path := range paths {
+		if test, err := os.Stat(path); err == nil && os.SameFile(report, test) {
+			return usagef("junit: %s is a file of tests (name another file)", t.junit)
+		}
+	}
+	return nil
+}
+
 // virtualStore returns a store in memory with a clock of its own.
 func virtualStore(clock func() time.Time) stint.Store {
 	return stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: clock})
@@ -118,12 +135,12 @@ func (t *ruleTests) read(paths []string) ([]*rulecase.File, error) {
 
 func printResult(w io.Writer, path string, r *rulecase.Result) error {
 	if len(r.Failures) == 0 {
-		_, err := fmt.Fprintf(w, "PASS %s (%s)\n", sanitize(r.Name), counted(r.Requests, "request"))
+		_, err := fmt.Fprintf(w, "PASS %s (%s)\n", cell(r.Name), counted(r.Requests, "request"))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "FAIL %s (%s)\n", sanitize(r.Name), counted(r.Requests, "request"))
+	_, err := fmt.Fprintf(w, "FAIL %s (%s)\n", cell(r.Name), counted(r.Requests, "request"))
 	for _, line := range rulecase.Lines(path, r) {
-		_, failed := fmt.Fprintf(w, "  %s\n", sanitize(line))
+		_, failed := fmt.Fprintf(w, "  %s\n", cell(line))
 		err = errors.Join(err, failed)
 	}
 	return err

@@ -22,6 +22,8 @@ func TestRulesAreTested(t *testing.T) {
 	passes := file("passes.yaml", "rules: rules.yaml\ntests: [{name: two, requests: [{attributes: {ip: 192.0.2.1}, times: 3, expect: {allowed: 2}}]}]\n")
 	fails := file("fails.yaml", "rules: rules.yaml\ntests: [{name: three, requests: [{attributes: {ip: 192.0.2.1}, times: 3, expect: {allowed: 3}}]}]\n")
 	wrong := file("wrong.yaml", "rules: missing.yaml\ntests: [{name: a, requests: [{expect: allow}]}]\n")
+	forged := file("forged.yaml", `{rules: rules.yaml, tests: [{name: "one\nPASS two", requests: [{attributes: {ip: 192.0.2.1}, expect: allow}]}]}`)
+	refused := file("refused.yaml", `{rules: rules.yaml, tests: [{name: one, requests: [{attributes: {ip: nowhere}, times: 2, expect: allow}]}, {name: two, requests: [{attributes: {ip: 192.0.2.1}, expect: allow}]}]}`)
 	report := filepath.Join(folder, "report.xml")
 	for _, c := range []struct {
 		args   []string
@@ -38,6 +40,10 @@ func TestRulesAreTested(t *testing.T) {
 		{[]string{"--junit", report, passes, fails}, exitFailed, "FAIL three"},
 		{[]string{"--junit", "-", passes}, exitDone, `<testsuites tests="1" failures="0">`},
 		{[]string{"--junit", filepath.Join(folder, "none", "report.xml"), passes}, exitFailed, "no such file or directory"},
+		{[]string{"--junit", passes, fails, passes}, exitUsage, "passes.yaml is a file of tests (name another file)"},
+		{[]string{forged}, exitDone, "PASS one PASS two (1 request)\n1 test passed\n"},
+		{[]string{refused}, exitFailed, "at 0s: the rules cannot decide the request: ip: "},
+		{[]string{refused}, exitFailed, "PASS two (1 request)\n1 of 2 tests failed\n"},
 		{nil, exitUsage, "give at least one file, such as tests.yaml"},
 	} {
 		got := command(t, nil, append([]string{"rules", "test"}, c.args...)...)

@@ -15,18 +15,16 @@ import (
 )
 
 // Run decides the requests of a case in the order of their times, and compares the
-// decisions with what is expected. newStore returns an empty store that reads the clock; the
-// case is alone on it. The error says that the rules could not decide a request.
+// decisions with what is expected. A request that the rules refuse to decide is a failure of the
+// case. newStore returns an empty store that reads the clock; the case is alone on it. The only error
+// is that of ctx.
 func (f *File) Run(ctx context.Context, c *Case, newStore func(clock func() time.Time) stint.Store) (*Result, error) {
 	run := newRun(f.Set, c, newStore)
 	for _, e := range c.events() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := run.decide(ctx, e); err != nil {
-			s := &c.series[e.series]
-			return nil, fmt.Errorf("%s:%d:%d: %s: the rules cannot decide the request: %w", f.Path, s.want.line, s.want.column, c.Name, err)
-		}
+		run.decide(ctx, e)
 	}
 	slices.SortStableFunc(run.result.Failures, func(a, b Failure) int { return cmp.Compare(a.Line, b.Line) })
 	return &run.result, nil
@@ -94,22 +92,25 @@ type timedAttributes struct {
 // At returns the time of the request.
 func (a timedAttributes) At() int64 { return a.t }
 
-func (r *run) decide(ctx context.Context, e event) error {
+func (r *run) decide(ctx context.Context, e event) {
 	r.now = e.t
 	s, counts := &r.series[e.series], &r.decisions[e.series]
-	o, err := r.set.Decide(ctx, r.store, timedAttributes{s.attributes, e.t}, s.cost)
-	if err != nil {
-		return err
+	fail := func(format string, args ...any) {
+		after := time.Duration(e.t-r.start) * time.Microsecond
+		r.result.Failures = append(r.result.Failures, Failure{s.want.line, s.want.column, after, fmt.Sprintf(format, args...)})
 	}
 	r.result.Requests++
+	o, err := r.set.Decide(ctx, r.store, timedAttributes{s.attributes, e.t}, s.cost)
+	if err != nil {
+		if !r.failed(s) {
+			fail("the rules cannot decide the request: %v", err)
+		}
+		return
+	}
 	if o.Allowed() {
 		counts.allowed++
 	} else {
 		counts.denied++
-	}
-	fail := func(format string, args ...any) {
-		after := time.Duration(e.t-r.start) * time.Microsecond
-		r.result.Failures = append(r.result.Failures, Failure{s.want.line, s.want.column, after, fmt.Sprintf(format, args...)})
 	}
 	if s.want.each != nil && o.Allowed() != *s.want.each && !r.failed(s) {
 		fail("decision is %s, want %s", described(&o), word(*s.want.each))
@@ -117,7 +118,6 @@ func (r *run) decide(ctx context.Context, e event) error {
 	if e.last {
 		s.want.compare(&o, counts, fail)
 	}
-	return nil
 }
 
 // failed reports whether a series has failed already: its first failure says enough.
