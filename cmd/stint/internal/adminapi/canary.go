@@ -64,6 +64,9 @@ func (r *request) canary() (*ruleset.CanaryOptions, error) {
 		if o.Soak, err = span(text); err != nil {
 			return nil, badRequest("soak: %v", err)
 		}
+		if o.Soak == 0 {
+			return nil, badRequest("soak: 0 is out of range (give 1s to 720h, or leave it out to promote by hand)")
+		}
 	}
 	if err := o.Validate(); err != nil {
 		return nil, badRequest("%v", err)

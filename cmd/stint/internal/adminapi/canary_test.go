@@ -309,6 +309,7 @@ func TestCanariesThatAreRefused(t *testing.T) {
 		{400, "canary=NaN", next, "is not a share"},
 		{400, "canary=5%25&soak=soon", next, `soak: \"soon\" is not a duration`},
 		{400, "canary=5%25&soak=1ms", next, "soak: 1ms is out of range"},
+		{400, "canary=5%25&soak=0s", next, "soak: 0 is out of range"},
 		{400, "canary=5%25&abort_above=2", next, "abort_above: "},
 		{400, "soak=10m", next, "soak and abort_above: are for a canary"},
 		{400, "canary=5%25", "rules: [{id: a, limt: 1}]", "limt"},
