@@ -149,7 +149,7 @@ func mergeDenied(pages []adminclient.Denied, limit int) (all adminclient.Denied)
 func (f *deniedFlags) followAll(ctx context.Context, clients []*adminclient.Client, pages []adminclient.Denied, failures []error) error {
 	next, failed := make([]string, len(clients)), make([]bool, len(clients))
 	_, _ = fmt.Fprintf(f.errs, deniedFormat, "TIME", "RULE", "KEY", "HASH", "LIMIT", "REMAINING", "RETRY", "BY", "PATH")
-	for {
+	for first := true; ; first = false {
 		for i, err := range failures {
 			if err != nil && !failed[i] && ctx.Err() == nil {
 				_, _ = fmt.Fprintln(f.errs, sanitize(err.Error())+" (asking again)")
@@ -162,7 +162,11 @@ func (f *deniedFlags) followAll(ctx context.Context, clients []*adminclient.Clie
 			}
 			next[i] = cmp.Or(pages[i].Next, next[i])
 		}
-		if err := f.printNew(mergeDenied(pages, len(pages)*denials.MaxLimit)); err != nil {
+		page := mergeDenied(pages, len(pages)*denials.MaxLimit)
+		if first { // --limit is for the denials of all servers together
+			page.Items = page.Items[:min(len(page.Items), f.limit)]
+		}
+		if err := f.printNew(page); err != nil {
 			return err
 		}
 		select {

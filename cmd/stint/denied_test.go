@@ -96,6 +96,7 @@ func TestWhyOverTwoNodes(t *testing.T) {
 func TestFollowedDenials(t *testing.T) {
 	a, b, both := twoNodes(t, topRules)
 	a.asks(3, "sk_live_one_1234567890", "/orders")
+	b.asks(3, "sk_live_four_123456789", "/orders")
 	a.asks(2, "sk_live_two_1234567890", "/logins")
 	c := exec.Command(binary, "denied", "--follow", "--json", "--limit", "1", "--server", both+",http://127.0.0.1:1")
 	c.Env = cleanEnvironment()
@@ -112,7 +113,7 @@ func TestFollowedDenials(t *testing.T) {
 		}
 		return d
 	}
-	if d := next(); d.Rule != "logins" { // the newest one
+	if d := next(); d.Rule != "logins" { // the newest one of all servers
 		t.Errorf("%+v", d)
 	}
 	p.wait("no denials from http://127.0.0.1:1") // it is asked again
