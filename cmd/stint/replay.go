@@ -77,6 +77,8 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer inputs.close()
+	ctx, restore := untilSignal(cmd.Context()) // a signal from here on leaves no hidden page behind
+	defer restore()
 	html, err := f.openHTML(cmd.OutOrStdout(), inputs)
 	if err != nil {
 		return err
@@ -87,12 +89,10 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	options.Decisions = decisions.Writer
-	store, err := f.openStore(&options, cmd.ErrOrStderr())
+	store, err := f.openStore(ctx, &options, cmd.ErrOrStderr())
 	if err != nil {
 		return errors.Join(err, decisions.close())
 	}
-	ctx, restore := untilSignal(cmd.Context())
-	defer restore()
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	options.Progress = progress.show
 	report, err := replay.Run(ctx, options, inputs.named...)
@@ -107,7 +107,11 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if err == nil && report.DecisionLog == nil {
 		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
 	}
-	return errors.Join(err, store.cleanUp(ctx), decisions.close(), html.write(f.page(&report, &options, args)), f.print(cmd, &report))
+	err = errors.Join(err, store.cleanUp(ctx), decisions.close())
+	if err == nil || report.Events > 0 { // a replay that fails at once leaves the old page
+		err = errors.Join(err, html.write(f.page(&report, &options, args)))
+	}
+	return errors.Join(err, f.print(cmd, &report))
 }
 
 // writeStack writes the stack of a panic in a replay.

@@ -65,3 +65,30 @@ func wantReported(t *testing.T, s syscall.Signal, args []string) {
 		t.Errorf("%v: %s", err, &report)
 	}
 }
+
+// A signal while the replay waits for its store leaves no part of a page behind.
+func TestAReplayInterruptedBeforeItsStoreLeavesNoPage(t *testing.T) {
+	folder := t.TempDir()
+	c := exec.Command(binary, "replay", "--limit", "1/h", "--by", "ip", "--store", "redis://127.0.0.1:1", "--html", folder+"/report.html", sampleLog)
+	c.Env = cleanEnvironment()
+	p := startCommand(t, c)
+	for len(filesIn(t, folder)) == 0 { // the page is opened before the store
+		<-time.After(time.Millisecond)
+	}
+	p.signal(os.Interrupt)
+	if status, left := p.exit(), filesIn(t, folder); status != exitFailed || len(left) > 0 {
+		t.Errorf("status %d, left %q", status, left)
+	}
+}
+
+func filesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

@@ -26,6 +26,7 @@ import (
 // store.
 type replayStore struct {
 	prefix string
+	up     func() bool                 // whether the store is connected; nil: it says so by its first decision
 	forget func(context.Context) error // deletes the keys of the replay
 	close  func() error
 }
@@ -34,10 +35,10 @@ type replayStore struct {
 // live. It bounds what a killed replay leaves behind.
 const replayRetention = time.Hour
 
-// openStore opens the store that the flags name, and sets it in the options. The
-// replay uses keys below a random prefix, so it neither reads nor writes live
-// keys.
-func (f *replayFlags) openStore(o *replay.Options, logs io.Writer) (s replayStore, err error) {
+// openStore opens the store that the flags name, and sets it in the options. It waits for the
+// connection until ctx ends. The replay uses keys below a random prefix, so it neither reads nor
+// writes live keys.
+func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.Writer) (s replayStore, err error) {
 	if f.store == memoryStore {
 		return s, nil
 	}
@@ -66,6 +67,9 @@ func (f *replayFlags) openStore(o *replay.Options, logs io.Writer) (s replayStor
 	if err != nil {
 		return s, err
 	}
+	if s.up != nil {
+		awaitStore(func() bool { return s.up() || ctx.Err() != nil }) // on failure the first decision returns the cause
+	}
 	o.Store = func(clock func() time.Time) stint.Store {
 		now = clock
 		return store
@@ -85,8 +89,8 @@ func (f *replayFlags) newRedis(s *replayStore, password *secret.Text, clock func
 	if err != nil {
 		return nil, usagef("store: %w", err)
 	}
-	awaitStore(func() bool { return store.Stats().Up }) // on failure the first decision returns the cause
 	recorder := newStateRecorder(store)
+	s.up = func() bool { return store.Stats().Up }
 	s.forget, s.close = recorder.forgetAll, store.Close
 	return recorder, nil
 }

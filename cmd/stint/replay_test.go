@@ -201,6 +201,9 @@ func TestReplayWritesAPage(t *testing.T) {
 	if got := runIn(t, "", "replay", "--limit", "6/m", "--by", "pth", "--html", path, sampleLog); got.status == 0 || contentOf(t, path) != page {
 		t.Errorf("got %+v", got)
 	}
+	if got := runIn(t, "no line of a log\n", "replay", "--limit", "6/m", "--by", "ip", "--html", path, "-"); got.status == 0 || contentOf(t, path) != page {
+		t.Errorf("got %+v", got)
+	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("%v: the folder has %v", err, entries)
 	}
