@@ -40,6 +40,13 @@ func TestADryRunPublishesNothing(t *testing.T) {
 	if got.at(t, "dry_run") != true || got.at(t, "changed") != true || !strings.Contains(got.body, `"starts_fresh":[{"rule":"orders","limit":"gcra:1m","words":"3 a minute for each API key"}]`) {
 		t.Error(got.body)
 	}
+	got = f.want(200, "PUT", "/rules/orders?dry_run=true", `{"limit":100,"window":60,"by":["ip"]}`) // the same limit, of other keys
+	if !strings.Contains(got.body, `"starts_fresh":[{"rule":"orders","limit":"token_bucket:1m","words":"100 a minute for each address"}]`) {
+		t.Error(got.body)
+	}
+	if got = f.want(200, "PUT", "/rules/orders?dry_run=true", `{"limit":9,"window":60,"by":["api_key"]}`); strings.Contains(got.body, "starts_fresh") {
+		t.Error(got.body)
+	}
 	if f.text() != shop {
 		t.Error(f.text())
 	}

@@ -3,6 +3,7 @@ package ruleedit
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -163,17 +164,21 @@ type FreshLimit struct {
 
 // Fresh returns the limits of after that start with empty state although their
 // rule exists in before. A limit with another name, algorithm, window, bucket
-// count, period or anchor is a new limit, and so is one that another store counts.
-// A limit of which only the numbers change keeps its state.
+// count, period or anchor is a new limit, and so is one that another store counts,
+// or whose rule counts by other attributes. A limit of which only the numbers change
+// keeps its state.
 func Fresh(before, after *rule.Set) (fresh []FreshLimit) {
-	type state struct{ rule, name, shape, store string }
+	type state struct{ rule, by, name, shape, store string }
+	stateOf := func(s *rule.Set, r *rule.Rule, l stint.Limit) state {
+		return state{r.ID, strings.Join(s.By(r), ","), l.Name(), l.Shape(), l.Store()}
+	}
 	had := map[state]bool{}
 	for r, l := range everyLimit(before) {
-		had[state{r.ID, l.Name(), l.Shape(), l.Store()}] = true
+		had[stateOf(before, r, l)] = true
 	}
 	for r, l := range everyLimit(after) {
 		listed := func(f FreshLimit) bool { return f.Rule == r.ID && f.Limit == l.Name() }
-		if before.Rule(r.ID) != nil && !had[state{r.ID, l.Name(), l.Shape(), l.Store()}] && !slices.ContainsFunc(fresh, listed) {
+		if before.Rule(r.ID) != nil && !had[stateOf(after, r, l)] && !slices.ContainsFunc(fresh, listed) {
 			fresh = append(fresh, FreshLimit{r.ID, l.Name(), LimitInWords(l, after.By(r))})
 		}
 	}
