@@ -95,6 +95,8 @@ const (
 	// row or the floor), and returns the row with its promise before. It is refused, and
 	// returns the row, otherwise. It creates a row where there is none.
 	verbPrepare
+	// verbPrepareNew is verbPrepare if the row has no parts, and verbRead otherwise.
+	verbPrepareNew
 	// verbAccept replaces the parts of all classes up to upTo by parts if the ballot is not
 	// below the promise (of the row or the floor), and sets the promise to next, or to the
 	// ballot if next is zero. It returns no row. It is refused otherwise, and returns a row

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -71,7 +72,7 @@ func (m *memo) Covers(horizon time.Duration) bool { return classOfHorizon(horizo
 func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, err error) {
 	pending := make([]*reading, len(loads))
 	for i := range loads {
-		pending[i] = &reading{key: loads[i].Key, at: i, least: classOfHorizon(loads[i].Horizon)}
+		pending[i] = &reading{key: loads[i].Key, at: i, least: classOfHorizon(loads[i].Horizon), isNew: loads[i].New}
 	}
 	all := pending
 	defer func() {
@@ -101,17 +102,26 @@ type reading struct {
 	least int
 	seen  ballot
 	must  *member // see proposal
+	isNew bool    // a write follows if there is no item
+
+	prepared ballot // of that write; zero: nothing was prepared
 
 	item cas.Item
 	err  error
 }
 
-// read reads the keys, and returns those that have to be finished.
+// read reads the keys, and returns those that have to be finished. It also prepares the writes
+// of new keys.
 func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left []*reading, err error) {
 	e := b.newExchange()
 	ops := make([]operation, len(pending))
+	now = b.quorumTime()
 	for i, r := range pending {
-		ops[i] = operation{verb: verbRead, key: r.key}
+		r.item, ops[i] = cas.Item{}, operation{verb: verbRead, key: r.key}
+		if r.isNew && now > 0 {
+			r.prepared = newBallot(now, r.seen)
+			ops[i].verb, ops[i].ballot = verbPrepareNew, r.prepared
+		}
 	}
 	request := &request{head: head{members: b.hash, slack: b.slack}, ops: ops}
 	for _, m := range b.members {
@@ -140,10 +150,12 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 	if len(usable) < b.majority {
 		return 0, nil, b.noMajority(ctx, e)
 	}
-	if len(left) == 0 {
-		return now, nil, nil
+	if timer == nil && slices.ContainsFunc(pending, (*reading).awaitsPromises) {
+		e.linger(ctx) // a member that promises now also gets the write
+		usable = e.usable()
 	}
 	ages := b.agesOf(usable)
+	b.keepPromises(usable, ages, pending)
 	var finish []*reading
 	for _, r := range left {
 		if majorityAge(ages, b.majority) < r.least {
@@ -153,6 +165,34 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 		finish = append(finish, r)
 	}
 	return now, finish, nil
+}
+
+// awaitsPromises reports whether a key has no item, and its write was prepared.
+func (r *reading) awaitsPromises() bool {
+	m, read := r.item.Memo.(*memo)
+	return read && m.version == 0 && r.prepared != ballot{}
+}
+
+// keepPromises notes who promised the writes of new keys, if a majority did.
+func (b *backend) keepPromises(usable []*answer, ages []int, pending []*reading) {
+	for _, r := range pending {
+		if !r.awaitsPromises() {
+			continue
+		}
+		m, k, enough := r.item.Memo.(*memo), &promised{next: r.prepared}, 0
+		for i, a := range usable {
+			if result := &a.reply.results[r.at]; result.err == nil && !result.refused && len(result.row.parts) == 0 {
+				k.incarnations[a.member.index] = a.reply.about.incarnation
+				if ages[i] >= int(m.upTo) {
+					enough++
+				}
+			}
+		}
+		m.seen = maxBallot(m.seen, r.prepared)
+		if enough >= b.majority {
+			m.kept = k
+		}
+	}
 }
 
 func (b *backend) agesOf(answers []*answer) []int {

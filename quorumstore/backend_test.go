@@ -22,7 +22,7 @@ func newMemoryServers(n int) []server {
 func newTestStore(tb testing.TB, servers []server) *cas.Store {
 	tb.Helper()
 	b := newBackend(servers, backendOptions{})
-	s := cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1})
+	s := cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1, KeepNew: true})
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -4,6 +4,7 @@
 -- ARGV[i]  for i > 1: the operation, one of
 --            'r'  read
 --            'p'  prepare: ballot (14)
+--            'i'  prepare if the row has no parts, and read otherwise: ballot (14)
 --            'a'  accept: ballot (14), next ballot (14; zeros: none), latest expiry of the
 --                 parts (7), greatest class that is replaced (1), parts
 --
@@ -50,14 +51,14 @@ local function operate(key, op)
   if type(row) == 'table' then return 'f' .. row.err end
   if row and (#row < HEADER or byte(row) ~= VERSION) then return 'c' end
   local verb = byte(op)
-  if verb == 114 then return 'o' .. (row or '') end
+  if verb == 114 or verb == 105 and row and #row > HEADER then return 'o' .. (row or '') end
 
   local t, id = read('>I7I7', op, 2)
   local promiseT, promiseID, expires, top = floor, MAX_ID, 0, 0
   if row then promiseT, promiseID, expires, top = read('>I7I7I7B', row, 2) end
   local below = t < promiseT or t == promiseT and id < promiseID
   local failed
-  if verb == 112 then
+  if verb ~= 97 then
     if below or t == promiseT and id == promiseID then return 'n' .. (row or '') end
     failed = save(key, t, id, expires, top, row and sub(row, HEADER + 1) or '')
     return failed and 'f' .. failed or 'o' .. (row or '')

@@ -206,6 +206,18 @@ func (e *exchange) grace() time.Duration {
 	return 0
 }
 
+// linger waits for the answers beyond a majority for the time of grace.
+func (e *exchange) linger(ctx context.Context) {
+	grace := e.grace()
+	if grace == 0 {
+		return
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	for e.wait(ctx, t.C) != nil {
+	}
+}
+
 const maxGrace = 10 * time.Millisecond
 
 // usable returns the answers that count: the server did what it was asked, and its clock

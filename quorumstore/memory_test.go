@@ -83,8 +83,11 @@ func (s *memoryServer) doLocked(h *head, op *operation, now int64) (re result) {
 	switch op.verb {
 	case verbRead:
 		re.row = r
-	case verbPrepare:
+	case verbPrepare, verbPrepareNew:
 		re.row = r
+		if op.verb == verbPrepareNew && len(r.parts) > 0 {
+			return re
+		}
 		if re.refused = !r.promise.below(op.ballot); !re.refused {
 			s.rows[op.key] = row{op.ballot, r.parts}
 		}

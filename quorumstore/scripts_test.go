@@ -65,11 +65,11 @@ func (h *history) ballot() ballot {
 }
 
 func (h *history) operation(key string) operation {
-	op := operation{verb: verb(h.IntN(3)), key: key}
+	op := operation{verb: verb(h.IntN(4)), key: key}
 	if op.verb == verbRead {
 		return op
 	}
-	if op.ballot = h.ballot(); op.verb == verbPrepare {
+	if op.ballot = h.ballot(); op.verb != verbAccept {
 		return op
 	}
 	if h.IntN(2) == 0 {

@@ -342,7 +342,7 @@ func (s *simulation) addNodeOf(members ...int) *simNode {
 	b.ageless, b.bareRead = s.rules.noAge, s.rules.noFinish
 	b.noRepairCheck, b.noFoundingCheck = s.rules.noRepairCheck, s.rules.noFoundingCheck
 	n.backend = b
-	n.store = cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1, Timeout: simTimeout, Slack: time.Second})
+	n.store = cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1, Timeout: simTimeout, Slack: time.Second, KeepNew: true})
 	s.nodes = append(s.nodes, n)
 	return n
 }

@@ -32,7 +32,7 @@ func New(o Options) (*Store, error) {
 	s := &Store{options: o}
 	s.backend, s.servers = s.options.connect()
 	s.store = cas.New(s.backend, cas.Options{
-		Name: "quorumstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat,
+		Name: "quorumstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat, KeepNew: true,
 		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger,
 	})
 	ctx, end := context.WithCancel(context.Background())

@@ -68,7 +68,7 @@ func operationSize(op *operation) int {
 	switch op.verb {
 	case verbRead:
 		return 1
-	case verbPrepare:
+	case verbPrepare, verbPrepareNew:
 		return 1 + ballotSize
 	}
 	size := 1 + 2*ballotSize + numberSize + 1
@@ -84,6 +84,8 @@ func appendOperation(to []byte, op *operation) []byte {
 		return append(to, 'r')
 	case verbPrepare:
 		return appendBallot(append(to, 'p'), op.ballot)
+	case verbPrepareNew:
+		return appendBallot(append(to, 'i'), op.ballot)
 	}
 	var latest int64
 	for i := range op.parts {

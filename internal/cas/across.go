@@ -293,7 +293,7 @@ func refundsOf(claims []stint.Claim, out []stint.Decision, key string) (refunds 
 // loadDecoded reads one item.
 func (s *Store) loadDecoded(ctx context.Context, key string, horizon time.Duration) (l loaded, err error) {
 	err = retryThrottled(ctx, func() (err error) {
-		l.Item, _, err = s.transportOf(key).load(ctx, key, horizon)
+		l.Item, _, err = s.transportOf(key).load(ctx, Load{Key: key, Horizon: horizon})
 		return err
 	})
 	if err == nil {

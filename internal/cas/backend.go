@@ -94,6 +94,9 @@ type Load struct {
 	// difference to the reader, because its states then equal fresh ones. 0 means that it
 	// is unknown, and any write may make one.
 	Horizon time.Duration
+	// New says that the store most likely writes the item next if there is none. A backend
+	// may prepare that write.
+	New bool
 
 	Item Item  // set by the backend
 	Err  error // set by the backend if this key could not be read and others may have been

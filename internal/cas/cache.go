@@ -17,7 +17,8 @@ import (
 //
 // An item leaves the cache when a round takes it, and comes back when that round has
 // written it. Only items whose writer before was this node too are kept: a key that several
-// nodes write in turn would lose its swaps, and a key that is used once needs no memory. Items
+// nodes write in turn would lose its swaps, and a key that is used once needs no memory. With
+// [Options.KeepNew], items that the node has created are kept too. Items
 // of limits that callers bring are never kept, so the keys that callers make up displace
 // nothing here.
 //

@@ -39,9 +39,10 @@ func (r *round) decide() bool {
 	for i := range changes {
 		c := &changes[i]
 		v := r.value(c.Key)
+		keep := r.mayRecall() && (v.Version == 0 && r.store.options.KeepNew || v.item.lastWriter() == r.writer.id)
 		r.swaps = append(r.swaps, Swap{
 			Key: c.Key, Old: v.Version, Memo: v.Memo, Decided: now, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
-			Version: newVersion(), Keep: r.mayRecall() && v.item.lastWriter() == r.writer.id, NotBefore: notBefore,
+			Version: newVersion(), Keep: keep, NotBefore: notBefore,
 		})
 		r.noteCaller(c, v, now)
 	}

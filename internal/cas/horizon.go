@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -39,4 +40,22 @@ func lifeOf(l stint.Limit) time.Duration {
 		return time.Duration(n.Window+n.Width) * time.Microsecond
 	}
 	return l.Window()
+}
+
+// chargesNew reports whether a group of the calls would charge fresh states of its limits.
+// It is an estimate: claims of one limit may exceed it together.
+func chargesNew(calls []*call) bool {
+	for _, c := range calls {
+		for i := range c.groups {
+			if g := &c.groups[i]; !g.Dry && !slices.ContainsFunc(g.Claims, chargesNothingNew) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// chargesNothingNew reports whether a claim leaves a fresh state of its limit as it is.
+func chargesNothingNew(c stint.Claim) bool {
+	return !c.Limit.Valid() || c.Cost <= 0 || c.Cost > c.Limit.Max()
 }

@@ -30,6 +30,10 @@ type Options struct {
 	// InFlight is the greatest number of batches of loads, and of batches of swaps, in flight
 	// to a shard. 0 means 2.
 	InFlight int
+	// KeepNew says that the node remembers an item that it has created. Otherwise it remembers
+	// those alone that it has written twice in a row, because another node may write a new
+	// item next. It suits a backend whose write after a read is dear.
+	KeepNew bool
 	// Heartbeat is how often the node announces itself. 0 means 1 s; below 0 means never.
 	Heartbeat time.Duration
 	// CallerBytes bounds the bytes that this node writes for limits that callers bring

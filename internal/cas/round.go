@@ -148,7 +148,7 @@ func (r *round) read(ctx context.Context) (err error) {
 	r.recalled = false
 	r.values = make([]loaded, len(r.keys))
 	if len(r.keys) == 1 {
-		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, r.keys[0], r.horizon)
+		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, Load{Key: r.keys[0], Horizon: r.horizon, New: r.losses.Load() == 0 && chargesNew(r.calls)})
 		r.values[0].decode()
 		return err
 	}

@@ -43,11 +43,9 @@ func newTransport(s *Store, shard string) *transport {
 type loadCall struct {
 	coalesce.Call[loadCall]
 
-	key     string
-	horizon time.Duration
-	item    Item
-	now     time.Time
-	err     error
+	load Load
+	now  time.Time
+	err  error
 }
 
 // swapCall is the swap of one key.
@@ -58,14 +56,14 @@ type swapCall struct {
 	now  time.Time
 }
 
-// load reads one item. See [Load] for the horizon.
-func (t *transport) load(ctx context.Context, key string, horizon time.Duration) (item Item, now time.Time, err error) {
+// load reads one item.
+func (t *transport) load(ctx context.Context, wanted Load) (item Item, now time.Time, err error) {
 	c, ok := t.loadPool.Get().(*loadCall)
 	if !ok {
 		c = &loadCall{}
 		c.Init(c)
 	}
-	c.key, c.horizon = key, horizon
+	c.load = wanted
 	t.loads.Send(ctx, &c.Call, true)
 	switch c.Wait(ctx) {
 	case coalesce.Abandoned:
@@ -73,9 +71,9 @@ func (t *transport) load(ctx context.Context, key string, horizon time.Duration)
 	case coalesce.Withdrawn:
 		err = storekit.Ended(ctx, false)
 	case coalesce.Answered:
-		item, now, err = c.item, c.now, c.err
+		item, now, err = c.load.Item, c.now, c.err
 	}
-	c.key, c.item, c.now, c.err = "", Item{}, time.Time{}, nil
+	c.load, c.now, c.err = Load{}, time.Time{}, nil
 	t.loadPool.Put(c)
 	return item, now, err
 }
@@ -125,7 +123,7 @@ func (b *loadBatch) Fits(*loadCall) bool {
 func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
 	b.loads = make([]Load, 0, len(calls))
 	for _, call := range calls {
-		b.loads = append(b.loads, Load{Key: call.Owner.key, Horizon: call.Owner.horizon})
+		b.loads = append(b.loads, call.Owner.load)
 	}
 	if len(calls) > 1 {
 		b.index()
@@ -134,11 +132,11 @@ func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
 	for i, call := range calls {
 		c := call.Owner
 		if len(calls) > 1 {
-			i = b.at[c.key]
+			i = b.at[c.load.Key]
 		}
-		c.item, c.err, c.now = b.loads[i].Item, b.loads[i].Err, now
+		c.load.Item, c.err, c.now = b.loads[i].Item, b.loads[i].Err, now
 		if err != nil {
-			c.item, c.err = Item{}, err
+			c.load.Item, c.err = Item{}, err
 		}
 	}
 }
