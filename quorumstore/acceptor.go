@@ -120,6 +120,7 @@ type operation struct {
 type request struct {
 	head head
 	ops  []operation
+	wire *wire // nil, or that of all requests with these operations to servers of one store
 }
 
 // about is what each reply tells of the server. The incarnation, birth and ever are those of

@@ -123,7 +123,7 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 			ops[i].verb, ops[i].ballot = verbPrepareNew, r.prepared
 		}
 	}
-	request := &request{head: head{members: b.hash, slack: b.slack}, ops: ops}
+	request := &request{head: head{members: b.hash, slack: b.slack}, ops: ops, wire: &wire{}}
 	for _, m := range b.members {
 		e.ask(ctx, m, request)
 	}

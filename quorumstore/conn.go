@@ -22,10 +22,11 @@ import (
 type conn struct {
 	net.Conn
 
-	in   *bufio.Reader
-	out  []byte // the commands that are not sent yet, or the last ones
-	run  string // run_id of the process
-	used time.Time
+	in      *bufio.Reader
+	out     []byte // the commands that are not sent yet, or the last ones
+	scratch []byte // of one word
+	run     string // run_id of the process
+	used    time.Time
 }
 
 // bufferSize is that of the answers of a batch of small rows.
@@ -58,7 +59,7 @@ func (c *conn) use(ctx context.Context, f func(*conn) error) error {
 // begin drops the commands of the last call.
 func (c *conn) begin() { c.out = c.out[:0] }
 
-// command adds the begin of a command with a number of words, which arg adds.
+// command adds the begin of a command with a number of words, which follow.
 func (c *conn) command(words int, name string) {
 	c.out = strconv.AppendInt(append(c.out, '*'), int64(words), 10)
 	c.out = append(c.out, "\r\n"...)
@@ -67,19 +68,16 @@ func (c *conn) command(words int, name string) {
 
 // word adds a word of a command.
 func (c *conn) word(text string) {
-	c.length(len(text))
-	c.out = append(append(c.out, text...), "\r\n"...)
+	c.out = appendWord(c.out, text)
 }
 
-// arg adds a word whose length is known and which f appends.
-func (c *conn) arg(length int, f func(to []byte) []byte) {
-	c.length(length)
-	c.out = append(f(c.out), "\r\n"...)
-}
+// words adds words that are encoded.
+func (c *conn) words(encoded []byte) { c.out = append(c.out, encoded...) }
 
-func (c *conn) length(n int) {
-	c.out = strconv.AppendInt(append(c.out, '$'), int64(n), 10)
-	c.out = append(c.out, "\r\n"...)
+func appendWord[T string | []byte](to []byte, word T) []byte {
+	to = strconv.AppendInt(append(to, '$'), int64(len(word)), 10)
+	to = append(append(to, "\r\n"...), word...)
+	return append(to, "\r\n"...)
 }
 
 // script adds the begin of a call of a script. Its keys and then its arguments follow.

@@ -96,8 +96,9 @@ func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
 			p.kept = &promised{next: next, incarnations: p.granted}
 		}
 	}
+	whole := &request{wire: &wire{}}
 	for _, m := range b.members {
-		if r := b.requestOf(m, all); len(r.ops) > 0 {
+		if r := b.requestOf(m, all, whole); len(r.ops) > 0 {
 			e.ask(ctx, m, r)
 		}
 	}
@@ -111,28 +112,51 @@ func (b *backend) round(ctx context.Context, all []*proposal) (now int64) {
 	return b.quorumTime()
 }
 
-// requestOf returns the request of the proposals to a member.
-func (b *backend) requestOf(m *member, all []*proposal) *request {
-	r := &request{head: head{members: b.hash, slack: b.slack}, ops: make([]operation, 0, len(all))}
-	now := time.Now()
-	last, _ := m.timeAt(now)
-	incarnation := m.incarnation()
+// requestOf returns the request of the proposals to a member. Those that have all operations
+// share those of whole.
+func (b *backend) requestOf(m *member, all []*proposal, whole *request) *request {
+	r := &request{head: head{members: b.hash, slack: b.slack}}
+	incarnation, count := m.incarnation(), 0
+	last, _ := m.timeAt(time.Now())
 	for _, p := range all {
-		p.at[m.index] = len(r.ops)
 		switch {
 		case p.phase == preparing:
-			r.ops = append(r.ops, operation{verb: verbPrepare, key: p.key, ballot: p.ballot})
 		case p.phase == accepting && p.granted[m.index] != 0 && p.granted[m.index] == incarnation:
 			// What was told about one incarnation does not hold for the next one, and what
 			// a frozen server executes later could win over what came after.
 			r.head.incarnation, r.head.last = incarnation, last+b.options.Timeout.Microseconds()
-			r.ops = append(r.ops, operation{verb: verbAccept, key: p.key, ballot: p.ballot, next: p.kept.next, upTo: p.upTo, parts: p.parts})
 			p.sent++
 		default:
 			p.at[m.index] = -1
+			continue
 		}
+		p.at[m.index] = count
+		count++
+	}
+	if count == len(all) {
+		if whole.ops == nil {
+			whole.ops = operationsOf(m, all, count)
+		}
+		r.ops, r.wire = whole.ops, whole.wire
+	} else {
+		r.ops = operationsOf(m, all, count)
 	}
 	return r
+}
+
+// operationsOf returns the operations of the proposals that concern a member.
+func operationsOf(m *member, all []*proposal, count int) []operation {
+	ops := make([]operation, 0, count)
+	for _, p := range all {
+		switch {
+		case p.at[m.index] < 0:
+		case p.phase == preparing:
+			ops = append(ops, operation{verb: verbPrepare, key: p.key, ballot: p.ballot})
+		default:
+			ops = append(ops, operation{verb: verbAccept, key: p.key, ballot: p.ballot, next: p.kept.next, upTo: p.upTo, parts: p.parts})
+		}
+	}
+	return ops
 }
 
 // gather waits for the answers that decide the proposals.

@@ -62,21 +62,42 @@ func (s *redisServer) call(ctx context.Context, r *request) (*reply, error) {
 
 // addCall adds the commands of a request.
 func (s *redisServer) addCall(c *conn, r *request, whole bool) {
+	w := s.encode(r)
 	c.script(callScript, whole, 1+len(r.ops), 1+len(r.ops))
 	c.word(s.markKey)
-	for i := range r.ops {
-		key := r.ops[i].key
-		c.arg(len(s.rows)+len(key), func(to []byte) []byte { return append(append(to, s.rows...), key...) })
-	}
+	c.words(w.keys)
 	s.addHead(c, &r.head)
-	for i := range r.ops {
-		op := &r.ops[i]
-		c.arg(operationSize(op), func(to []byte) []byte { return appendOperation(to, op) })
-	}
+	c.words(w.args)
 }
 
 func (s *redisServer) addHead(c *conn, h *head) {
-	c.arg(8+3*numberSize+len(c.run), func(to []byte) []byte { return appendHead(to, h, c.run) })
+	c.scratch = appendHead(c.scratch[:0], h, c.run)
+	c.out = appendWord(c.out, c.scratch)
+}
+
+// wire is the operations of a request as words of a command. Requests to several servers with the
+// same operations share it, and the first one encodes them.
+type wire struct {
+	once       sync.Once
+	keys, args []byte
+}
+
+// encode returns the encoded operations of a request.
+func (s *redisServer) encode(r *request) *wire {
+	w := r.wire
+	if w == nil {
+		w = &wire{}
+	}
+	w.once.Do(func() {
+		word := make([]byte, 0, 512)
+		for i := range r.ops {
+			word = append(append(word[:0], s.rows...), r.ops[i].key...)
+			w.keys = appendWord(w.keys, word)
+			word = appendOperation(word[:0], &r.ops[i], r.head.slack)
+			w.args = appendWord(w.args, word)
+		}
+	})
+	return w
 }
 
 func (s *redisServer) readReply(r *request, elements [][]byte) (re *reply, ok bool) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -63,35 +64,25 @@ const (
 	endFailed  = 'f'
 )
 
-// operationSize returns the length of what appendOperation appends.
-func operationSize(op *operation) int {
-	switch op.verb {
-	case verbRead:
-		return 1
-	case verbPrepare, verbPrepareNew:
-		return 1 + ballotSize
-	}
-	size := 1 + 2*ballotSize + numberSize + 1
-	for i := range op.parts {
-		size += partSize + len(op.parts[i].data)
-	}
-	return size
-}
+// verbs begin operations.
+var verbs = [...]byte{verbRead: 'r', verbPrepare: 'p', verbPrepareNew: 'i', verbAccept: 'a'}
 
-func appendOperation(to []byte, op *operation) []byte {
+// appendOperation appends an operation of a request with a slack.
+func appendOperation(to []byte, op *operation, slack time.Duration) []byte {
+	to = append(to, verbs[op.verb])
 	switch op.verb {
 	case verbRead:
-		return append(to, 'r')
-	case verbPrepare:
-		return appendBallot(append(to, 'p'), op.ballot)
-	case verbPrepareNew:
-		return appendBallot(append(to, 'i'), op.ballot)
+		return to
+	case verbPrepare, verbPrepareNew:
+		return appendBallot(to, op.ballot)
+	case verbAccept:
 	}
-	var latest int64
+	promise, latest := maxBallot(op.ballot, op.next), int64(0)
 	for i := range op.parts {
 		latest = max(latest, stored(op.parts[i].expires))
 	}
-	to = appendBallot(appendBallot(append(to, 'a'), op.ballot), op.next)
+	to = appendUntil(appendBallot(to, op.ballot), max(latest, promise.t)+slack.Microseconds())
+	to = appendBallot(append(to, rowVersion), promise)
 	to = append(appendNumber(to, latest), op.upTo)
 	for i := range op.parts {
 		p := &op.parts[i]
@@ -99,6 +90,15 @@ func appendOperation(to []byte, op *operation) []byte {
 		to = binary.BigEndian.AppendUint32(to, uint32(len(p.data)))
 		to = append(to, p.data...)
 	}
+	return to
+}
+
+// appendUntil appends a time as text, in milliseconds that are rounded up, and before it the
+// length of that.
+func appendUntil(to []byte, micros int64) []byte {
+	at := len(to)
+	to = strconv.AppendInt(append(to, 0), max(1, (micros+999)/1000), 10)
+	to[at] = byte(len(to) - at - 1)
 	return to
 }
 
