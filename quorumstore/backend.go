@@ -26,6 +26,8 @@ type backend struct {
 
 	// Tests switch a rule off to show that it is needed.
 	ageless, bareRead, noRepairCheck, noFoundingCheck bool
+	// proposes tells tests what a proposal is made from. It is nil otherwise.
+	proposes func(p *proposal, chosen []part)
 }
 
 // backendOptions configures a backend.

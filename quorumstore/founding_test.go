@@ -101,7 +101,7 @@ func TestAFoundingGoesOn(t *testing.T) {
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
-			_, wrong := simulate(t, 1, rules{}, 0, func(s *simulation) error {
+			_, wrong := simulate(t, rules{}, func(s *simulation) error {
 				for _, sv := range s.servers {
 					sv.restart(false)
 				}

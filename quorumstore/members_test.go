@@ -15,7 +15,7 @@ import (
 // repaired.
 func TestMaintainRepairsAServer(t *testing.T) {
 	t.Parallel()
-	_, wrong := simulate(t, 1, rules{}, 0, func(s *simulation) error {
+	_, wrong := simulate(t, rules{}, func(s *simulation) error {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		n := s.nodes[0]
@@ -149,15 +149,12 @@ func TestListsDoNotAdmitTwice(t *testing.T) {
 	for _, lost := range []int{0, 1} { // the survivor that does not get the new list at first
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(12 * time.Hour)
-			s := newSimulation(1, rules{}, 0)
+			s := newSimulation(1, 3, rules{}, 0)
 			s.steady = true
 			s.calm.Store(true)
-			joins := &simServer{sim: s}
-			joins.memoryServer = newMemoryServer("s3", func() int64 { return time.Now().UnixMicro() })
-			joins.rules = &s.rules
 			s.found(t)
 			before := s.nodes[0]
-			s.servers = append(s.servers, joins)
+			s.addServer()
 			after, tool := s.addNodeOf(0, 1, 3), s.addNodeOf(0, 1, 3)
 			defer closeAll(s)
 			got := before.admits(1, true)

@@ -13,9 +13,9 @@ func TestARefusalDoesNotWaitForAHungServer(t *testing.T) {
 	for _, refuses := range []int{1, 2} {
 		t.Run(fmt.Sprint(refuses), func(t *testing.T) {
 			t.Parallel()
-			_, wrong := simulate(t, 1, rules{}, 0, func(s *simulation) error {
+			_, wrong := simulate(t, rules{}, func(s *simulation) error {
 				n := s.nodes[1].backend
-				s.nodes[1].take(0, "other", true, false)
+				s.nodes[1].take("other", true, false)
 				ahead := &operation{verb: verbPrepare, key: "k", ballot: ballot{n.quorumTime() + time.Hour.Microseconds(), 1}}
 				for _, sv := range s.servers[:refuses] {
 					if _, err := sv.call(context.Background(), &request{head: head{members: n.hash, slack: n.slack}, ops: []operation{*ahead}}); err != nil {

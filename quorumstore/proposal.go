@@ -299,6 +299,9 @@ func (p *proposal) choose(b *backend, e *exchange, enough bool) {
 			p.parts[i].ballot = p.ballot
 		}
 		p.phase = accepting
+		if b.proposes != nil {
+			b.proposes(p, chosen)
+		}
 	}
 }
 

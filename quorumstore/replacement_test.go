@@ -20,7 +20,7 @@ func TestReplacements(t *testing.T) {
 	for name, script := range replacements {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, wrong := simulate(t, 1, rules{}, 0, script); wrong != nil {
+			if _, wrong := simulate(t, rules{}, script); wrong != nil {
 				t.Error(wrong)
 			}
 		})
@@ -40,7 +40,7 @@ func restartsBeforeReplacement(s *simulation) error {
 	s.addServer()
 	after := s.addNodeOf(0, 1, 3)
 	got := s.nodes[0].admits(simBurst, true)
-	after.take(0, "k", true, false) // is refused
+	after.take("k", true, false) // is refused
 	s.servers[0].restart(false)
 	s.servers[1].restart(false)
 	got += after.admits(simBurst, true)
@@ -54,7 +54,7 @@ func birthsByBothLists(s *simulation) error {
 	if err != nil {
 		return err
 	}
-	after.take(0, "k", true, false) // now it knows that the quorum was founded
+	after.take("k", true, false) // now it knows that the quorum was founded
 	if err := after.backend.tend(context.Background()); err != nil {
 		return err
 	}

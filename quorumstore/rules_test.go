@@ -27,10 +27,10 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	for name, s := range schedules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, wrong := simulate(t, 1, rules{}, 0, s.script); wrong != nil {
+			if _, wrong := simulate(t, rules{}, s.script); wrong != nil {
 				t.Errorf("with all rules: %v", wrong)
 			}
-			_, wrong := simulate(t, 1, s.off, 0, s.script)
+			_, wrong := simulate(t, s.off, s.script)
 			if wrong == nil {
 				t.Error("without the rule, nothing is wrong")
 			}
@@ -42,7 +42,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 // admits takes some units of one key at once, and returns how many were allowed.
 func (n *simNode) admits(times int, short bool) (allowed int) {
 	for range times {
-		if n.take(0, "k", short, !short).allowed {
+		if n.take("k", short, !short).allowed {
 			allowed++
 		}
 	}
@@ -65,7 +65,7 @@ func keptPromiseOutlivesRows(s *simulation) error {
 	}
 	got := 0
 	for _, n := range s.nodes[:2] {
-		n.take(0, "other", false, true) // now it knows the time, and need not read
+		n.take("other", false, true) // now it knows the time, and need not read
 		got += n.admits(simBurst, true)
 	}
 	return atMost(simBurst+1, got)
@@ -86,7 +86,7 @@ func acceptToAnotherIncarnation(s *simulation) error {
 	defer cancel()
 	_ = late.backend.tend(ctx)
 	n.setCut(a)
-	n.take(0, "other", true, false) // now it knows the time, and need not read
+	n.take("other", true, false) // now it knows the time, and need not read
 	n.setCut(c)
 	got += n.admits(simBurst, true)
 	return atMost(simBurst, got)
@@ -110,7 +110,7 @@ func restartWithoutRows(s *simulation) error {
 func writeThatOneServerHas(s *simulation) error {
 	a, b, c := 0, 1, 2
 	n, other := s.nodes[0], s.nodes[1]
-	n.take(0, "other", false, true)
+	n.take("other", false, true)
 	n.setCut(c)
 	held := false
 	n.holds(b, func(r *request) time.Duration {

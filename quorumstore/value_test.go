@@ -16,7 +16,7 @@ func wideValue(t *testing.T) (value []byte, at time.Time) {
 	servers := newMemoryServers(3)
 	s := newTestStore(t, servers)
 	n := &simNode{sim: &simulation{}, store: s}
-	if !n.take(0, "k", true, true).allowed {
+	if !n.take("k", true, true).allowed {
 		t.Fatal(n.sim.history)
 	}
 	loads := []cas.Load{{Key: "=k"}}
