@@ -14,7 +14,9 @@ import (
 // only what checkCommits does.
 func (s *simulation) check(skew time.Duration) error {
 	for _, check := range []func() error{
-		func() error { return s.checkShort(skew) }, s.checkOrder, s.checkUsed, s.checkCommits,
+		func() error { return s.checkShort("k", skew) },
+		func() error { return s.checkShort("short", skew) },
+		s.checkOrder, s.checkUsed, s.checkCommits,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -23,12 +25,12 @@ func (s *simulation) check(skew time.Duration) error {
 	return nil
 }
 
-// checkShort returns an error if the calls that the short limit allowed between any two times are
-// more than its law allows.
-func (s *simulation) checkShort(skew time.Duration) error {
+// checkShort returns an error if the calls that the short limit allowed for a key between any two
+// times are more than its law allows.
+func (s *simulation) checkShort(key string, skew time.Duration) error {
 	var short []*simTake
 	for _, h := range s.history {
-		if h.short && h.allowed {
+		if h.key == key && h.short && h.allowed {
 			short = append(short, h)
 		}
 	}
@@ -37,7 +39,7 @@ func (s *simulation) checkShort(skew time.Duration) error {
 		for j := i; j < len(short); j++ {
 			took := time.Duration(short[j].at-short[i].at) * time.Microsecond
 			if allowed := simBurst + float64(took+2*skew)/float64(time.Second); float64(j-i+1) > allowed+1e-6 {
-				return fmt.Errorf("over-admission: %d of %.3f in %v from %v%s", j-i+1, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun), s.told(short[i:j+1]))
+				return fmt.Errorf("over-admission of %q: %d of %.3f in %v from %v%s", key, j-i+1, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun), s.told(short[i:j+1]))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,17 +26,18 @@ var (
 // simulation is one run: servers, a network that loses, delays, repeats and holds messages,
 // and nodes that take from the store over it, in virtual time.
 type simulation struct {
-	random  *simRandom
-	steady  bool // all messages take equally long
-	rules   rules
-	begun   time.Time
-	servers []*simServer
-	nodes   []*simNode
-	history []*simTake
-	trace   *trace
-	mu      sync.Mutex  // guards history
-	calm    atomic.Bool // no more faults
-	changed atomic.Bool // the short limit has other numbers
+	random   *simRandom
+	steady   bool // all messages take equally long
+	reckless bool // a majority may lose its data
+	rules    rules
+	begun    time.Time
+	servers  []*simServer
+	nodes    []*simNode
+	history  []*simTake
+	trace    *trace
+	mu       sync.Mutex  // guards history
+	calm     atomic.Bool // no more faults
+	changed  atomic.Bool // the short limit has other numbers
 }
 
 // simRandom is a source of random numbers for several goroutines.
@@ -97,7 +99,7 @@ const simTimeout = 100 * time.Millisecond
 // newSimulation returns three nodes and some servers, whose clocks are apart.
 func newSimulation(seed uint64, servers int, r rules, skew time.Duration) *simulation {
 	s := &simulation{random: &simRandom{r: rand.New(rand.NewPCG(seed, 23))}, rules: r, begun: time.Now()}
-	s.trace = &trace{begun: s.begun, events: make([]traceEvent, 0, 1<<13)}
+	s.trace = &trace{begun: s.begun, events: make([]traceEvent, 0, 1<<11)}
 	for range servers {
 		s.addServer()
 		s.servers[len(s.servers)-1].offset = s.random.between(0, skew+1)
@@ -235,17 +237,16 @@ func (s *simulation) run(lasts time.Duration, fault func()) {
 	for _, n := range s.nodes {
 		all.Go(func() {
 			for time.Now().Before(end) {
-				pace := 200 * time.Millisecond
+				pace := 400 * time.Millisecond
 				if s.random.chance(0.05) {
-					pace = 6 * time.Second
+					pace = 4 * time.Second
 				}
 				time.Sleep(s.random.between(time.Millisecond, pace))
-				what := s.random.n(4)
-				n.take("k", what != 0, what == 0 || what == 3)
+				n.takeRandom()
 			}
 		})
 	}
-	calmness := s.random.between(time.Second, 10*time.Second)
+	calmness := time.Second << s.random.n(5)
 	all.Go(func() {
 		for time.Now().Before(end) {
 			time.Sleep(s.random.between(10*time.Millisecond, calmness))
@@ -261,14 +262,27 @@ func (s *simulation) run(lasts time.Duration, fault func()) {
 	all.Wait()
 }
 
+// simPhase is how long the second key is used, and then not used, so that its rows expire.
+const simPhase = 12 * time.Second
+
+// takeRandom makes one call on one of two keys.
+func (n *simNode) takeRandom() {
+	if time.Since(n.sim.begun)/simPhase%2 == 0 && n.sim.random.chance(0.5) {
+		n.take("short", true, false)
+		return
+	}
+	what := n.sim.random.n(4)
+	n.take("k", what != 0, what == 0 || what == 3)
+}
+
 // fault is one random fault.
 func (s *simulation) fault() {
 	sv := s.servers[s.random.n(len(s.servers))]
 	switch s.random.n(8) {
 	case 0:
-		sv.restart(false)
+		s.restart(sv, false)
 	case 1:
-		sv.restart(true)
+		s.restart(sv, true)
 	case 2:
 		sv.save()
 	case 3:
@@ -287,21 +301,29 @@ func (s *simulation) fault() {
 	}
 }
 
+// restart restarts a server. A majority that lost its data refuses most calls for the rest of the
+// run, so only a reckless run does that.
+func (s *simulation) restart(sv *simServer, fromDisk bool) {
+	others := 0
+	for _, other := range s.servers {
+		if other != sv && !other.whole() {
+			others++
+		}
+	}
+	if s.reckless || others < s.minority() {
+		sv.restart(fromDisk)
+	}
+}
+
 // failTogether has a minority of the servers fail at once, all in the same way.
 func (s *simulation) failTogether() {
-	how := s.random.n(4)
-	lasts := s.random.between(10*time.Millisecond, 8*time.Second)
+	how, lasts := s.random.n(4), s.random.between(10*time.Millisecond, 8*time.Second)
 	for _, i := range s.random.some(s.minority(), len(s.servers)) {
-		switch how {
-		case 0:
-			s.servers[i].restart(false)
-		case 1:
-			s.servers[i].restart(true)
-		case 2:
+		if how >= 2 {
 			s.servers[i].freeze(lasts)
-		case 3:
-			s.servers[i].freeze(lasts)
-			s.servers[i].restart(true)
+		}
+		if how <= 2 {
+			s.restart(s.servers[i], how == 1)
 		}
 	}
 }
@@ -361,17 +383,18 @@ func simulate(t *testing.T, r rules, script func(s *simulation) error) (s *simul
 	return s, wrong
 }
 
-// simulateFaults makes one run of a minute with random faults, and returns what is wrong.
+// simulateFaults makes one run with random faults, and returns what is wrong.
 func simulateFaults(t *testing.T, seed uint64, servers int, replaced bool) (s *simulation, wrong error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(12 * time.Hour)
 		s = newSimulation(seed, servers, rules{}, simSkew)
 		s.found(t)
+		s.reckless = s.random.chance(0.2)
 		if replaced {
 			s.replaces()
 		}
-		s.run(time.Minute, s.fault)
+		s.run(3*simPhase, s.fault)
 		s.heal()
 		wrong = s.check(simSkew)
 		closeAll(s)
@@ -425,6 +448,7 @@ func simulateAll(t *testing.T, runs int, replaced bool) *simTotals {
 	} else if testing.Short() {
 		runs /= 5
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a run allocates much and keeps little
 	var next atomic.Uint64
 	t.Run("runs", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {

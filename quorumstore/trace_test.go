@@ -55,7 +55,7 @@ const (
 	traceText                       // a fault, or a mark
 )
 
-func (t *trace) add(e traceEvent) {
+func (t *trace) add(e *traceEvent) {
 	e.at = time.Since(t.begun)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,13 +64,13 @@ func (t *trace) add(e traceEvent) {
 		t.dropped += len(t.events) - n
 		t.events = t.events[:n]
 	}
-	t.events = append(t.events, e)
+	t.events = append(t.events, *e)
 }
 
 // call notes the operations of a request that reached a server, whose lock is held.
 func (t *trace) call(l *link, r *request, re *reply) {
 	for i := range r.ops {
-		e := traceEvent{
+		e := &traceEvent{
 			kind: traceOperation, node: int8(l.node), server: int8(l.index), run: int32(l.run),
 			op: r.ops[i], members: r.head.members, size: int8(len(l.sim.nodes[l.node].links)), status: re.about.status,
 		}
@@ -83,25 +83,25 @@ func (t *trace) call(l *link, r *request, re *reply) {
 
 // proposal notes what a node makes a proposal from.
 func (t *trace) proposal(node int, p *proposal, chosen []part) {
-	t.add(traceEvent{
+	t.add(&traceEvent{
 		kind: traceProposal, node: int8(node), server: -1,
 		op: operation{key: p.key, ballot: p.ballot, upTo: p.upTo}, row: row{parts: chosen},
 	})
 }
 
 func (t *trace) took(h *simTake) {
-	t.add(traceEvent{kind: traceTake, node: int8(h.node), server: -1, take: h})
+	t.add(&traceEvent{kind: traceTake, node: int8(h.node), server: -1, take: h})
 }
 
 // fault notes what happens to a server, whose lock is held.
 func (t *trace) fault(s *simServer, what string) {
-	t.add(traceEvent{kind: traceText, node: -1, server: int8(s.index), run: int32(s.run), text: what})
+	t.add(&traceEvent{kind: traceText, node: -1, server: int8(s.index), run: int32(s.run), text: what})
 }
 
 // marked notes a mark that a node has set.
 func (t *trace) marked(l *link, r *markRequest) {
 	text := fmt.Sprintf("gets the mark %s of the list %x, ever %v", shortID(r.new.incarnation), r.new.members, r.new.ever)
-	t.add(traceEvent{kind: traceText, node: int8(l.node), server: int8(l.index), run: int32(l.run), text: text})
+	t.add(&traceEvent{kind: traceText, node: int8(l.node), server: int8(l.index), run: int32(l.run), text: text})
 }
 
 // String returns one line for each event.
