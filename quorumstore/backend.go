@@ -25,7 +25,7 @@ type backend struct {
 	births   births
 
 	// Tests switch a rule off to show that it is needed.
-	ageless, bareRead, noRepairCheck, noFoundingCheck bool
+	ageless, bareRead, noRepairCheck, noRepairWait, noFoundingCheck bool
 	// proposes tells tests what a proposal is made from. It is nil otherwise.
 	proposes func(p *proposal, chosen []part)
 }

@@ -25,6 +25,7 @@ type memoryServer struct {
 // rules are switched off by setting a field.
 type rules struct {
 	noFloor, noIncarnation, noAge, noRun, noFinish, noRepairCheck, noFoundingCheck bool
+	noLast, noRepairWait                                                           bool
 }
 
 func newMemoryServer(label string, clock func() int64) *memoryServer {
@@ -64,7 +65,7 @@ func (s *memoryServer) aboutLocked(h *head) about {
 		a.status = statusOtherMembers
 	case h.incarnation != 0 && h.incarnation != a.incarnation && !s.rules.noIncarnation:
 		a.status = statusOtherIncarnation
-	case h.last != 0 && a.time > h.last:
+	case h.last != 0 && a.time > h.last && !s.rules.noLast:
 		a.status = statusLate
 	}
 	return a
@@ -133,8 +134,8 @@ func (s *memoryServer) scanLocked(r *scanRequest) *scanReply {
 		return re
 	}
 	var keys []string
-	for k := range s.rows {
-		if strings.Compare(k, r.cursor) > 0 {
+	for k, row := range s.rows {
+		if strings.Compare(k, r.cursor) > 0 && !row.expired(re.about.time, r.head.slack) {
 			keys = append(keys, k)
 		}
 	}

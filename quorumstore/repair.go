@@ -34,7 +34,7 @@ func (b *backend) repair(ctx context.Context, young *member) error {
 	if own.mark.ever {
 		return nil
 	}
-	if wait := own.mark.birth + b.slack.Microseconds() - own.time; wait > 0 {
+	if wait := own.mark.birth + b.slack.Microseconds() - own.time; wait > 0 && !b.noRepairWait {
 		return b.noRepair(fmt.Sprintf("%s can be repaired in %s", young.name(), time.Duration(wait)*time.Microsecond))
 	}
 	var walked []*member

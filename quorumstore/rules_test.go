@@ -10,16 +10,17 @@ import (
 
 // schedules break the store if one of its rules is off. Each returns what is wrong.
 var schedules = map[string]struct {
-	off    rules
-	script func(s *simulation) error
+	off     rules
+	script  func(s *simulation) error
+	commits bool // the commits alone show it
 }{
-	"floor":          {rules{noFloor: true}, keptPromiseOutlivesRows},
-	"incarnation":    {rules{noIncarnation: true}, acceptToAnotherIncarnation},
-	"age":            {rules{noAge: true}, restartWithoutRows},
-	"finish":         {rules{noFinish: true}, writeThatOneServerHas},
-	"run":            {rules{noRun: true}, restartFromAnOldDisk},
-	"repair check":   {rules{noRepairCheck: true}, restartDuringRepair},
-	"founding check": {rules{noFoundingCheck: true}, restartDuringFounding},
+	"floor":          {rules{noFloor: true}, keptPromiseOutlivesRows, true},
+	"incarnation":    {rules{noIncarnation: true}, acceptToAnotherIncarnation, true},
+	"age":            {rules{noAge: true}, restartWithoutRows, true},
+	"finish":         {rules{noFinish: true}, writeThatOneServerHas, false},
+	"run":            {rules{noRun: true}, restartFromAnOldDisk, true},
+	"repair check":   {rules{noRepairCheck: true}, restartDuringRepair, true},
+	"founding check": {rules{noFoundingCheck: true}, restartDuringFounding, true},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
@@ -27,14 +28,42 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	for name, s := range schedules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, wrong := simulate(t, rules{}, s.script); wrong != nil {
-				t.Errorf("with all rules: %v", wrong)
+			if run, wrong := simulate(t, rules{}, s.script); wrong != nil || run.checkCommits() != nil {
+				t.Errorf("with all rules: %v, %v\n%s", wrong, run.checkCommits(), run.trace)
 			}
-			_, wrong := simulate(t, s.off, s.script)
-			if wrong == nil {
-				t.Error("without the rule, nothing is wrong")
+			run, wrong := simulate(t, s.off, s.script)
+			if wrong == nil || s.commits && run.checkCommits() == nil {
+				t.Errorf("without the rule: %v, %v\n%s", wrong, run.checkCommits(), run.trace)
 			}
-			t.Log(wrong)
+		})
+	}
+}
+
+// pairs are schedules that break the store if two of its rules are off, and not if one is. The last
+// time of an accept and the wait of a repair have no schedule that breaks the store without them
+// alone, because the floor covers them.
+var pairs = map[string]struct {
+	off, first, second rules
+	script             func(s *simulation) error
+}{
+	"floor and last time":      {rules{noFloor: true, noLast: true}, rules{noFloor: true}, rules{noLast: true}, acceptOutlivesRows},
+	"floor and wait of repair": {rules{noFloor: true, noRepairWait: true}, rules{noFloor: true}, rules{noRepairWait: true}, acceptDuringRepair},
+}
+
+func TestEachPairOfRulesIsNeeded(t *testing.T) {
+	t.Parallel()
+	for name, p := range pairs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, off := range []rules{{}, p.first, p.second} {
+				if run, wrong := simulate(t, off, p.script); wrong != nil || run.checkCommits() != nil {
+					t.Errorf("with %+v: %v, %v\n%s", off, wrong, run.checkCommits(), run.trace)
+				}
+			}
+			run, wrong := simulate(t, p.off, p.script)
+			if wrong == nil || run.checkCommits() == nil {
+				t.Errorf("with %+v: %v, %v\n%s", p.off, wrong, run.checkCommits(), run.trace)
+			}
 		})
 	}
 }
@@ -201,12 +230,7 @@ func restartDuringFounding(s *simulation) error {
 			return 0
 		}
 		// All servers have a mark, and all but this one are said to know all.
-		n.holds(a, func(r *request) time.Duration {
-			if r != nil && r.ops[0].verb == verbAccept {
-				return time.Second
-			}
-			return 0
-		})
+		n.holdAccepts(a, time.Second)
 		go func() {
 			got.Add(int64(n.admits(simBurst, true)))
 			s.servers[c].restart(false)
@@ -223,4 +247,70 @@ func restartDuringFounding(s *simulation) error {
 	late.setCut(b)
 	got.Add(int64(late.admits(simBurst, true)))
 	return atMost(simBurst+1, int(got.Load()))
+}
+
+// holdAccepts delays the accepts of a node to a server.
+func (n *simNode) holdAccepts(server int, d time.Duration) {
+	n.holds(server, func(r *request) time.Duration {
+		if r != nil && r.ops[0].verb == verbAccept {
+			return d
+		}
+		return 0
+	})
+}
+
+// The accepts of a call are held for so long that the rows of later writes have expired when
+// they arrive. The call has been denied by then, because another process used all units.
+func acceptOutlivesRows(s *simulation) error {
+	n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
+	for i := range s.servers {
+		n.holdAccepts(i, 30*time.Second)
+	}
+	s.changed.Store(true)
+	denied := make(chan *simTake)
+	go func() { denied <- n.take("k", true, false) }()
+	elapse(10 * time.Millisecond)
+	s.changed.Store(false)
+	other.admits(simBurst, true)
+	if h := <-denied; h.err != nil || h.allowed {
+		return fmt.Errorf("the call was not denied: %v", h.err)
+	}
+	elapse(40 * time.Second)
+	s.changed.Store(true)
+	if got := late.admits(simBurst, true); got != simBurst {
+		return fmt.Errorf("%d units of %d are left: a call that was denied is charged", got, simBurst)
+	}
+	return nil
+}
+
+// A write by a kept promise reaches a server, which restarts and is repaired before the write
+// reaches the second one. The rows of before have expired, so the repair does not find the key.
+func acceptDuringRepair(s *simulation) error {
+	a, b, c := 0, 1, 2
+	n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
+	n.admits(3, true)
+	elapse(20 * time.Second)
+	n.take("other", false, true) // now it knows the time, and need not read
+	n.setCut(c)
+	held := false
+	n.holds(b, func(r *request) time.Duration {
+		if held || r == nil || r.ops[0].verb != verbAccept {
+			return 0
+		}
+		held = true
+		go func() {
+			elapse(time.Millisecond)
+			s.servers[a].restart(false)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = late.backend.tend(ctx)
+			_ = late.backend.repair(ctx, late.backend.members[a])
+		}()
+		return 50 * time.Millisecond
+	})
+	n.cost = simBurst
+	got := simBurst * n.admits(1, true)
+	other.setCut(b)
+	got += other.admits(simBurst, true)
+	return atMost(simBurst+1, got)
 }

@@ -75,6 +75,7 @@ func (r *simRandom) between(from, to time.Duration) time.Duration {
 type simNode struct {
 	sim     *simulation
 	index   int
+	cost    int64 // of its calls
 	links   []*link
 	backend *backend
 	store   *cas.Store
@@ -156,7 +157,7 @@ func (s *simulation) addNode() *simNode {
 
 // addNodeOf adds a node whose list of members is some servers.
 func (s *simulation) addNodeOf(members ...int) *simNode {
-	n := &simNode{sim: s, index: len(s.nodes)}
+	n := &simNode{sim: s, index: len(s.nodes), cost: 1}
 	var servers []server
 	for _, i := range members {
 		l := &link{simServer: s.servers[i], node: n.index}
@@ -165,7 +166,7 @@ func (s *simulation) addNodeOf(members ...int) *simNode {
 	}
 	b := newBackend(servers, backendOptions{Timeout: simTimeout})
 	b.ageless, b.bareRead = s.rules.noAge, s.rules.noFinish
-	b.noRepairCheck, b.noFoundingCheck = s.rules.noRepairCheck, s.rules.noFoundingCheck
+	b.noRepairCheck, b.noRepairWait, b.noFoundingCheck = s.rules.noRepairCheck, s.rules.noRepairWait, s.rules.noFoundingCheck
 	b.proposes = func(p *proposal, chosen []part) { s.trace.proposal(n.index, p, chosen) }
 	n.backend = b
 	n.store = cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1, Timeout: simTimeout, Slack: time.Second, KeepNew: true})
@@ -196,14 +197,14 @@ func simLimit(s stint.Spec) stint.Limit {
 func (n *simNode) take(key string, short, long bool) *simTake {
 	var claims []stint.Claim
 	if short {
-		c := stint.Claim{Key: key, Limit: simShort, Cost: 1}
+		c := stint.Claim{Key: key, Limit: simShort, Cost: n.cost}
 		if n.sim.changed.Load() {
 			c.Limit = simChanged
 		}
 		claims = append(claims, c)
 	}
 	if long {
-		claims = append(claims, stint.Claim{Key: key, Limit: simLong, Cost: 1})
+		claims = append(claims, stint.Claim{Key: key, Limit: simLong, Cost: n.cost})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*simTimeout)
 	defer cancel()
