@@ -36,10 +36,12 @@ func (s *simulation) checkShort(key string, skew time.Duration) error {
 	}
 	slices.SortFunc(short, func(a, b *simTake) int { return int(a.at - b.at) })
 	for i := range short {
+		units := int64(0)
 		for j := i; j < len(short); j++ {
+			units += short[j].cost
 			took := time.Duration(short[j].at-short[i].at) * time.Microsecond
-			if allowed := simBurst + float64(took+2*skew)/float64(time.Second); float64(j-i+1) > allowed+1e-6 {
-				return fmt.Errorf("over-admission of %q: %d of %.3f in %v from %v%s", key, j-i+1, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun), s.told(short[i:j+1]))
+			if allowed := simBurst + float64(took+2*skew)/float64(time.Second); float64(units) > allowed+1e-6 {
+				return fmt.Errorf("over-admission of %q: %d of %.3f in %v from %v%s", key, units, allowed, took, time.UnixMicro(short[i].at).Sub(s.begun), s.told(short[i:j+1]))
 			}
 		}
 	}
@@ -105,7 +107,7 @@ func (s *simulation) told(calls []*simTake) string {
 		fmt.Fprintf(&text, " %v", sv.offset)
 	}
 	for _, h := range calls {
-		fmt.Fprintf(&text, "\n\tnode %d at %v, from %v to %v", h.node, time.UnixMicro(h.at).Sub(s.begun), h.from.Sub(s.begun), h.to.Sub(s.begun))
+		fmt.Fprintf(&text, "\n\tnode %d takes %d at %v, from %v to %v", h.node, h.cost, time.UnixMicro(h.at).Sub(s.begun), h.from.Sub(s.begun), h.to.Sub(s.begun))
 	}
 	return text.String()
 }

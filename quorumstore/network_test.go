@@ -13,13 +13,14 @@ import (
 type simServer struct {
 	*memoryServer
 
-	sim    *simulation
-	index  int
-	offset time.Duration // of its clock
-	disk   map[string]row
-	saved  mark
-	thaw   chan struct{} // not nil: frozen until it is closed
-	behind bool          // its clock was set back
+	sim     *simulation
+	index   int
+	offset  time.Duration // of its clock
+	disk    map[string]row
+	saved   mark
+	thaw    chan struct{} // not nil: frozen until it is closed
+	behind  bool          // its clock was set back
+	trapped func()        // guarded by mu: what happens after the next accept; nil: nothing
 }
 
 func (s *simServer) restart(fromDisk bool) {
@@ -48,6 +49,25 @@ func (s *simServer) save() {
 	defer s.mu.Unlock()
 	s.saved, s.disk = s.mark, maps.Clone(s.rows)
 	s.sim.trace.fault(s, "writes its disk")
+}
+
+// trap restarts the server right after the next accept, empty or from a disk that lacks it.
+func (s *simServer) trap(fromDisk bool) {
+	if fromDisk {
+		s.save()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trapped = func() { s.sim.restart(s, fromDisk) }
+}
+
+// sprung ends the trap once the server has accepted something. Its lock is held.
+func (s *simServer) sprung(r *request, re *reply) {
+	if s.trapped == nil || re.about.status != statusOK || len(r.ops) == 0 || r.ops[0].verb != verbAccept || re.results[0].refused {
+		return
+	}
+	go s.trapped()
+	s.trapped = nil
 }
 
 // freeze stops the server for a time. What it gets meanwhile it executes then.
@@ -250,6 +270,7 @@ func (l *link) call(ctx context.Context, r *request) (*reply, error) {
 	return send(ctx, l, r, func() *reply {
 		re := l.callLocked(r)
 		l.sim.trace.call(l, r, re)
+		l.sprung(r, re)
 		return re
 	})
 }

@@ -308,8 +308,10 @@ func acceptDuringRepair(s *simulation) error {
 		}()
 		return 50 * time.Millisecond
 	})
-	n.cost = simBurst
-	got := simBurst * n.admits(1, true)
+	got := 0
+	if n.takeN("k", simBurst, true, false).allowed {
+		got = simBurst
+	}
 	other.setCut(b)
 	got += other.admits(simBurst, true)
 	return atMost(simBurst+1, got)

@@ -75,7 +75,6 @@ func (r *simRandom) between(from, to time.Duration) time.Duration {
 type simNode struct {
 	sim     *simulation
 	index   int
-	cost    int64 // of its calls
 	links   []*link
 	backend *backend
 	store   *cas.Store
@@ -85,6 +84,7 @@ type simNode struct {
 type simTake struct {
 	node     int
 	key      string
+	cost     int64
 	short    bool // it has a claim on the short limit
 	long     bool
 	at       int64 // of the decision
@@ -157,7 +157,7 @@ func (s *simulation) addNode() *simNode {
 
 // addNodeOf adds a node whose list of members is some servers.
 func (s *simulation) addNodeOf(members ...int) *simNode {
-	n := &simNode{sim: s, index: len(s.nodes), cost: 1}
+	n := &simNode{sim: s, index: len(s.nodes)}
 	var servers []server
 	for _, i := range members {
 		l := &link{simServer: s.servers[i], node: n.index}
@@ -193,23 +193,28 @@ func simLimit(s stint.Spec) stint.Limit {
 	return l
 }
 
-// take makes one call.
+// take makes one call of cost 1.
 func (n *simNode) take(key string, short, long bool) *simTake {
+	return n.takeN(key, 1, short, long)
+}
+
+// takeN makes one call.
+func (n *simNode) takeN(key string, cost int64, short, long bool) *simTake {
 	var claims []stint.Claim
 	if short {
-		c := stint.Claim{Key: key, Limit: simShort, Cost: n.cost}
+		c := stint.Claim{Key: key, Limit: simShort, Cost: cost}
 		if n.sim.changed.Load() {
 			c.Limit = simChanged
 		}
 		claims = append(claims, c)
 	}
 	if long {
-		claims = append(claims, stint.Claim{Key: key, Limit: simLong, Cost: n.cost})
+		claims = append(claims, stint.Claim{Key: key, Limit: simLong, Cost: cost})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*simTimeout)
 	defer cancel()
 	out := make([]stint.Decision, len(claims))
-	h := &simTake{node: n.index, key: key, short: short, long: long, from: time.Now()}
+	h := &simTake{node: n.index, key: key, cost: cost, short: short, long: long, from: time.Now()}
 	err := n.store.TakeGroups(ctx, []stint.Group{{Claims: claims}}, out)
 	h.to = time.Now()
 	if err != nil {
@@ -238,12 +243,12 @@ func (s *simulation) run(lasts time.Duration, fault func()) {
 	for _, n := range s.nodes {
 		all.Go(func() {
 			for time.Now().Before(end) {
-				pace := 400 * time.Millisecond
+				pace := 1500 * time.Millisecond
 				if s.random.chance(0.05) {
 					pace = 4 * time.Second
 				}
 				time.Sleep(s.random.between(time.Millisecond, pace))
-				n.takeRandom()
+				n.takeSome()
 			}
 		})
 	}
@@ -263,23 +268,37 @@ func (s *simulation) run(lasts time.Duration, fault func()) {
 	all.Wait()
 }
 
-// simPhase is how long the second key is used, and then not used, so that its rows expire.
-const simPhase = 12 * time.Second
+// The second key is used for a time, and then not for so long that its rows expire.
+const (
+	simPhase = 12 * time.Second
+	simInUse = 3 * time.Second
+)
 
-// takeRandom makes one call on one of two keys.
-func (n *simNode) takeRandom() {
-	if time.Since(n.sim.begun)/simPhase%2 == 0 && n.sim.random.chance(0.5) {
-		n.take("short", true, false)
-		return
+// takeSome makes some calls at once, mostly on the same key, so that some calls need not read. Some
+// calls on the second key cost several units, so that one call too much exceeds the law.
+func (n *simNode) takeSome() {
+	r := n.sim.random
+	second, what := false, r.n(4)
+	for range 1 + r.n(6) {
+		if r.chance(0.3) {
+			second, what = !second, r.n(4)
+		}
+		if second && time.Since(n.sim.begun)%simPhase < simInUse {
+			n.takeN("short", int64(1+r.n(simBurst)), true, false)
+		} else {
+			n.take("k", what != 0, what == 0 || what == 3)
+		}
 	}
-	what := n.sim.random.n(4)
-	n.take("k", what != 0, what == 0 || what == 3)
 }
 
 // fault is one random fault.
 func (s *simulation) fault() {
 	sv := s.servers[s.random.n(len(s.servers))]
-	switch s.random.n(8) {
+	switch s.random.n(10) {
+	case 8:
+		sv.trap(false)
+	case 9:
+		sv.trap(true)
 	case 0:
 		s.restart(sv, false)
 	case 1:
@@ -462,6 +481,9 @@ func simulateAll(t *testing.T, runs int, replaced bool) *simTotals {
 						t.Errorf("seed %d, %d servers: %v\n%s", seed, serversOf(seed), wrong, s.trace)
 					}
 					totals.add(s)
+					if i%1000 == 0 {
+						t.Logf("%d runs", i)
+					}
 				}
 			})
 		}
