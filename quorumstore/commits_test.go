@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -17,12 +18,16 @@ type lineage struct {
 	accepted map[int8]bool // the servers that ever accepted it
 	parents  []part        // what it was made from; the ballots count
 	kept     ballot        // if it has no parents: the proposal that it follows by a kept promise
+	fresh    uint8         // a bit for each server that promised it and had nothing of the key
 }
 
 // parent returns the ballot of the proposal that wrote what this one replaces in a class.
 func (l *lineage) parent(class uint8) (b ballot, known bool) {
-	if l.kept != (ballot{}) {
+	switch {
+	case l.kept != ballot{}:
 		return l.kept, true
+	case l.parents == nil && bits.OnesCount8(l.fresh) >= l.majority:
+		return ballot{}, true
 	}
 	for i := range l.parents {
 		if l.parents[i].class >= class {
@@ -41,7 +46,7 @@ func (s *simulation) checkCommits() error {
 	defer s.trace.mu.Unlock()
 	keys := map[string]map[ballot]*lineage{}
 	for i := range s.trace.events {
-		if e := &s.trace.events[i]; e.kind == traceOperation && e.op.verb == verbAccept || e.kind == traceProposal {
+		if e := &s.trace.events[i]; e.kind == traceOperation && e.op.verb != verbRead || e.kind == traceProposal {
 			if keys[e.op.key] == nil {
 				keys[e.op.key] = map[ballot]*lineage{}
 			}
@@ -79,6 +84,12 @@ func note(all map[ballot]*lineage, e *traceEvent) {
 		return
 	}
 	if e.status != statusOK || e.refused {
+		return
+	}
+	if e.op.verb != verbAccept {
+		if len(e.row.parts) == 0 {
+			l.fresh |= 1 << e.server
+		}
 		return
 	}
 	if len(l.accepted) == 0 {

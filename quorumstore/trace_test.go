@@ -1,6 +1,7 @@
 package quorumstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -136,7 +137,8 @@ func (t *trace) describe(e *traceEvent) string {
 		return e.text
 	case traceOperation:
 	}
-	text := fmt.Sprintf("%q %s %s", e.op.key, [...]string{"read", "prepare", "accept"}[e.op.verb], t.ballot(e.op.ballot))
+	verb := map[verb]string{verbRead: "read", verbPrepare: "prepare", verbAccept: "accept"}[e.op.verb]
+	text := fmt.Sprintf("%q %s %s", e.op.key, cmp.Or(verb, "another prepare"), t.ballot(e.op.ballot))
 	if e.op.verb == verbAccept {
 		text += fmt.Sprintf(" then %s up to class %d%s", t.ballot(e.op.next), e.op.upTo, t.parts(e.op.parts))
 	}
