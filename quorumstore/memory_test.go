@@ -17,7 +17,8 @@ type memoryServer struct {
 	rules *rules
 
 	mu   sync.Mutex
-	run  int // number of the process
+	run  int    // number of the process
+	id   string // of the process
 	mark mark
 	rows map[string]row
 }
@@ -29,11 +30,19 @@ type rules struct {
 }
 
 func newMemoryServer(label string, clock func() int64) *memoryServer {
-	return &memoryServer{label: label, clock: clock, rules: &rules{}, run: 1, rows: map[string]row{}}
+	s := &memoryServer{label: label, clock: clock, rules: &rules{}, rows: map[string]row{}}
+	s.startLocked()
+	return s
 }
 
 func (s *memoryServer) name() string  { return s.label }
-func (s *memoryServer) runID() string { return s.label + "/" + strconv.Itoa(s.run) }
+func (s *memoryServer) runID() string { return s.id }
+
+// startLocked starts another process.
+func (s *memoryServer) startLocked() {
+	s.run++
+	s.id = s.label + "/" + strconv.Itoa(s.run)
+}
 
 // call does the operations.
 func (s *memoryServer) call(_ context.Context, r *request) (*reply, error) {
@@ -47,6 +56,7 @@ func (s *memoryServer) callLocked(r *request) *reply {
 	if re.about.status != statusOK {
 		return re
 	}
+	re.results = make([]result, 0, len(r.ops))
 	for i := range r.ops {
 		re.results = append(re.results, s.doLocked(&r.head, &r.ops[i], re.about.time))
 	}

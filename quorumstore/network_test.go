@@ -26,7 +26,7 @@ type simServer struct {
 func (s *simServer) restart(fromDisk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run++
+	s.startLocked()
 	s.rows, s.mark = map[string]row{}, mark{}
 	if fromDisk {
 		s.mark = s.saved

@@ -283,10 +283,14 @@ func (n *simNode) takeSome() {
 		if r.chance(0.3) {
 			second, what = !second, r.n(4)
 		}
+		var h *simTake
 		if second && time.Since(n.sim.begun)%simPhase < simInUse {
-			n.takeN("short", int64(1+r.n(simBurst)), true, false)
+			h = n.takeN("short", int64(1+r.n(simBurst)), true, false)
 		} else {
-			n.take("k", what != 0, what == 0 || what == 3)
+			h = n.take("k", what != 0, what == 0 || what == 3)
+		}
+		if h.err != nil {
+			return
 		}
 	}
 }
