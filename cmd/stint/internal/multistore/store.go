@@ -14,6 +14,7 @@ package multistore
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (s *Store) placeOf(c *stint.Claim) (int, error) {
 }
 
 // TakeGroups decides groups of claims. Groups of different stores are decided at the same
-// time.
+// time, and so are groups in several stores that have no key in common with others.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if err := storekit.CheckOut(groups, out); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if at, one := s.onlyPlace(groups); one {
 		return s.stores[at].TakeGroups(ctx, groups, out)
 	}
-	c := &call{store: s, ctx: ctx, groups: groups, out: out, waiting: make([]batch, len(s.stores))}
+	c := &call{store: s, ctx: ctx, groups: groups, out: out}
 	c.run()
 	return c.errs.Err()
 }
@@ -109,9 +110,14 @@ type call struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as its call
 	groups []stint.Group
 	out    []stint.Decision
-	errs   storekit.Errors
 
-	waiting []batch // by store: groups that lie in it, and that are not sent yet
+	mu   sync.Mutex
+	errs storekit.Errors // guarded by mu
+
+	// The groups that are not sent yet. They may be decided at the same time.
+	waiting []batch         // by store: groups that lie in it
+	apart   []apart         // groups in several stores
+	keys    map[string]bool // of these groups, see keysOf; true: of a group in several stores
 }
 
 // batch is the groups of a call that are sent to one store together.
@@ -122,30 +128,78 @@ type batch struct {
 	err    error
 }
 
+// apart is a group in several stores.
+type apart struct {
+	group *stint.Group
+	at    place
+}
+
 // place locates a group, or a part of one, in a call.
 type place struct{ part, first int }
 
-// run decides the groups. Groups of one store are sent together, in order. Those of different
-// stores have no state in common, so only a group in several stores must wait for those before
-// it.
+// mostApart bounds the groups in several stores that are decided at the same time.
+const mostApart = 128
+
+// run decides the groups. Groups of one store are sent together, in order. Groups without a
+// common key have no state in common, so a group in several stores is decided at the same
+// time as the others, and waits only for groups before it that have one of its keys.
 func (c *call) run() {
+	if len(c.groups) == 1 {
+		c.takeApart(apart{&c.groups[0], place{}})
+		return
+	}
+	c.waiting, c.keys = make([]batch, len(c.store.stores)), map[string]bool{}
 	var at place
 	for i := range c.groups {
 		group := c.groups[i : i+1]
 		claims, parts := stint.Sizes(group)
-		if store, one := c.store.onlyPlace(group); one {
+		store, one := c.store.onlyPlace(group)
+		if len(c.apart) == mostApart || c.mustWait(&group[0], one) {
+			c.flush()
+		}
+		for key := range keysOf(&group[0]) {
+			c.keys[key] = c.keys[key] || !one
+		}
+		if one {
 			b := &c.waiting[store]
 			b.groups, b.places, b.out = append(b.groups, group[0]), append(b.places, at), append(b.out, make([]stint.Decision, claims)...)
 		} else {
-			c.flush()
-			c.takeApart(&group[0], at)
+			c.apart = append(c.apart, apart{&group[0], at})
 		}
 		at = place{at.part + parts, at.first + claims}
 	}
 	c.flush()
 }
 
-// flush sends the groups that wait, to all stores at the same time, and collects the answers.
+// mustWait reports whether a group has a key of a group that is not sent yet, and one of the
+// two lies in several stores.
+func (c *call) mustWait(g *stint.Group, one bool) bool {
+	for key := range keysOf(g) {
+		if severalStores, known := c.keys[key]; known && (severalStores || !one) {
+			return true
+		}
+	}
+	return false
+}
+
+// keysOf returns what a group has in common with groups whose order matters to it: the keys of
+// its claims, and the ID under which it may be repeated.
+func keysOf(g *stint.Group) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for part := range g.Parts() {
+			for i := range g.Part(part) {
+				if !yield(g.Part(part)[i].Key) {
+					return
+				}
+			}
+		}
+		if g.Once != nil {
+			yield(g.Once.ID)
+		}
+	}
+}
+
+// flush decides the groups that wait, all at the same time, and collects the answers.
 func (c *call) flush() {
 	var sent sync.WaitGroup
 	for i := range c.waiting {
@@ -154,6 +208,9 @@ func (c *call) flush() {
 			sent.Go(func() { b.err = store.TakeGroups(c.ctx, b.groups, b.out) })
 		}
 	}
+	for _, a := range c.apart {
+		sent.Go(func() { c.takeApart(a) })
+	}
 	sent.Wait()
 	for i := range c.waiting {
 		if b := &c.waiting[i]; len(b.groups) > 0 {
@@ -161,6 +218,15 @@ func (c *call) flush() {
 			*b = batch{}
 		}
 	}
+	c.apart = c.apart[:0]
+	clear(c.keys)
+}
+
+// fail notes the error of a part.
+func (c *call) fail(part int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs.Set(part, c.groups, err)
 }
 
 // collect copies the decisions and the errors of a batch to their places.
@@ -178,7 +244,7 @@ func (c *call) collect(b *batch) {
 			if errs != nil {
 				err = errs[part+j]
 			}
-			c.errs.Set(at.part+j, c.groups, err)
+			c.fail(at.part+j, err)
 		}
 		part += parts
 	}
@@ -186,10 +252,11 @@ func (c *call) collect(b *batch) {
 
 // takeApart decides a group whose claims, or whose shadows, lie in several stores: first the
 // group itself, and then its shadows as groups of their own.
-func (c *call) takeApart(g *stint.Group, at place) {
+func (c *call) takeApart(a apart) {
+	g, at := a.group, a.at
 	own := c.out[at.first : at.first+len(g.Claims)]
 	err := c.takeItself(g, own)
-	c.errs.Set(at.part, c.groups, err)
+	c.fail(at.part, err)
 	if err != nil {
 		clear(own)
 	}
@@ -210,7 +277,7 @@ func (c *call) takeApart(g *stint.Group, at place) {
 		if errs != nil {
 			err = errs[i]
 		}
-		c.errs.Set(at.part+1+i, c.groups, err)
+		c.fail(at.part+1+i, err)
 	}
 }
 

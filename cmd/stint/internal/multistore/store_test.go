@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -291,5 +293,57 @@ func TestRepeatAfterALateDenialPaysOnce(t *testing.T) {
 	}
 	if remaining(t, s, "k", here) != 4 || remaining(t, s, "k", there) != 0 {
 		t.Errorf("%d and %d remain", remaining(t, s, "k", here), remaining(t, s, "k", there))
+	}
+}
+
+// slow is a store whose calls take a millisecond.
+type slow struct {
+	stint.Store
+
+	under, most atomic.Int32 // calls under way
+}
+
+func (s *slow) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if n := s.under.Add(1); n > s.most.Load() {
+		s.most.Store(n)
+	}
+	defer s.under.Add(-1)
+	time.Sleep(time.Millisecond)
+	return s.Store.TakeGroups(ctx, groups, out)
+}
+
+// A batch in two stores takes 2 ms for each 128 groups of different callers, and 2 ms for each group
+// of one caller, with 1 ms for each refund.
+func TestGroupsOfDifferentCallersAreDecidedAtTheSameTime(t *testing.T) {
+	for _, c := range []struct {
+		callers  int
+		takes    time.Duration
+		admitted int
+	}{{1000, 16 * time.Millisecond, 1000}, {1, 2300 * time.Millisecond, 700}} {
+		synctest.Test(t, func(t *testing.T) {
+			first, second := &slow{Store: memory(nil)}, &slow{Store: memory(nil)}
+			s := open(t, first, second)
+			here, there := limit(t, "", stint.PerDay(800)), limit(t, other, stint.PerDay(700))
+			groups := make([]stint.Group, 1000)
+			for i := range groups {
+				key := fmt.Sprint(i % c.callers)
+				groups[i].Claims = []stint.Claim{{Key: key, Limit: there, Cost: 1}, {Key: key, Limit: here, Cost: 1}}
+			}
+			out, begun := make([]stint.Decision, 2*len(groups)), time.Now()
+			if err := s.TakeGroups(t.Context(), groups, out); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took != c.takes {
+				t.Errorf("%d callers: %v, want %v", c.callers, took, c.takes)
+			}
+			for i := range groups {
+				if out[2*i].Allowed != (i < c.admitted) || !out[2*i+1].Allowed {
+					t.Fatalf("%d callers, group %d: %+v", c.callers, i, out[2*i:2*i+2])
+				}
+			}
+			if n := max(first.most.Load(), second.most.Load()); n > 128 {
+				t.Errorf("%d calls of a store at the same time", n)
+			}
+		})
 	}
 }
