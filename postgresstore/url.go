@@ -2,6 +2,7 @@ package postgresstore
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ func ParseURL(text string) (Options, error) {
 	}
 	for name := range values {
 		if len(values[name]) > 1 {
-			return Options{}, wrongURL(name+" is given twice", "")
+			return Options{}, wrongURL("a parameter is given twice", "")
 		}
 	}
 	if err := o.readOwn(values); err != nil {
@@ -50,9 +51,8 @@ func ParseURL(text string) (Options, error) {
 	if len(values) > 0 {
 		o.url += "?" + strings.ReplaceAll(values.Encode(), "+", "%20")
 	}
-	if o.Pool, err = pgxpool.ParseConfig(o.url); err != nil { // its text may contain a password
-		return Options{}, wrongURL("not a URL of PostgreSQL, or it names a file that cannot be read",
-			"write it as postgres://user@host:5432/database, and @ : / ? # % in a user or password as %40 and so on")
+	if o.Pool, err = pgxpool.ParseConfig(o.url); err != nil {
+		return Options{}, whatIsWrong(place, values)
 	}
 	if !conns {
 		o.Pool.MaxConns = defaultConns
@@ -70,6 +70,34 @@ func ParseURL(text string) (Options, error) {
 	}
 	o.url = "postgres://" + place + "?" + strings.ReplaceAll(values.Encode(), "+", "%20")
 	return o, nil
+}
+
+// parameters are those of libpq and of the pool that can be wrong; those of one line belong
+// together.
+var parameters = [][]string{
+	{"sslmode"}, {"sslrootcert"}, {"sslcert", "sslkey", "sslpassword"}, {"sslnegotiation"}, {"channel_binding"}, {"require_auth"},
+	{"connect_timeout"}, {"target_session_attrs"}, {"port"}, {"service", "servicefile"}, {"passfile"},
+	{"min_protocol_version", "max_protocol_version"},
+	{"pool_max_conns"}, {"pool_min_conns"}, {"pool_min_idle_conns"}, {"pool_max_conn_lifetime"}, {"pool_max_conn_lifetime_jitter"},
+	{"pool_max_conn_idle_time"}, {"pool_health_check_period"}, {"pool_ping_timeout"},
+}
+
+// whatIsWrong returns the error of a URL that pgx does not accept. It finds the part without
+// which pgx accepts the URL: the error of pgx may contain a password.
+func whatIsWrong(place string, values url.Values) error {
+	for _, names := range parameters {
+		without := maps.Clone(values)
+		maps.DeleteFunc(without, func(name string, _ []string) bool { return slices.Contains(names, name) })
+		if _, err := pgxpool.ParseConfig("postgres://" + place + "?" + without.Encode()); len(without) < len(values) && err == nil {
+			return wrongURL(strings.Join(names, ", ")+": a value is not one that PostgreSQL knows, or names a file that cannot be read",
+				"see the parameters of libpq, and let the user of this process read the files")
+		}
+	}
+	if _, err := pgxpool.ParseConfig("postgres://h/d"); err != nil {
+		return wrongURL("a variable of the environment whose name begins with PG is wrong, or names a file that cannot be read", "see the variables of libpq")
+	}
+	return wrongURL("not a URL of PostgreSQL: the user, the password, a host, a port or a parameter is wrong",
+		"write it as postgres://user@host:5432/database, and @ : / ? # % in a user or password as %40 and so on")
 }
 
 // readOwn reads the parameters that PostgreSQL does not know, and deletes them.

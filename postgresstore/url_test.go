@@ -53,21 +53,33 @@ func TestWrongURLs(t *testing.T) {
 	for text, want := range map[string]string{
 		"redis://h":                                         "does not begin with postgres://",
 		"postgres":                                          "does not begin with postgres://",
-		"postgres://u:secret@h:port/db":                     "not a URL of PostgreSQL",
+		"postgres://u:secret@h:port/db":                     "not a URL of PostgreSQL: the user, the password, a host, a port",
 		"postgres://u:se/cret@h/db":                         "not a URL of PostgreSQL",
 		"postgres://u@h/db?durable=perhaps":                 "durable is neither true nor false",
 		"postgres://u@h/db?timeout=0s":                      "timeout is not a time above 0",
 		"postgres://u@h/db?schema=":                         "schema is empty",
 		"postgres://u:secret@h/db?durabel=true":             "unknown parameter",
-		"postgres://u@h/db?timeout=1s&timeout=2s":           "timeout is given twice",
+		"postgres://u@h/db?timeout=1s&timeout=2s":           "a parameter is given twice",
+		"postgres://u:p?secret=1&secret=2@h/db":             "a parameter is given twice",
+		"postgres://u:secret@h/db?pool_max_conns=0":         "URL: pool_max_conns: a value",
+		"postgres://u:secret@h/db?connect_timeout=x":        "URL: connect_timeout: a value",
+		"postgres://u:secret@h:port/db?sslmode=nonsense":    "not a URL of PostgreSQL: the user",
 		"postgres://u@h/db?a=%zz":                           "name=value",
-		"postgres://u@h/db?sslmode=nonsense":                "not a URL of PostgreSQL",
-		"postgres://u@h/db?sslrootcert=/nothing/there.pem":  "names a file that cannot be read",
-		"postgres://u@h/db?sslmode=require&sslcert=" + junk: "names a file that cannot be read",
+		"postgres://u@h/db?sslmode=nonsense":                "URL: sslmode: a value is not one that PostgreSQL knows",
+		"postgres://u@h/db?sslrootcert=/nothing/there.pem":  "URL: sslrootcert: a value is not one that PostgreSQL knows, or names a file that cannot be read",
+		"postgres://u@h/db?sslmode=require&sslcert=" + junk: "sslcert, sslkey, sslpassword: a value is not one that PostgreSQL knows, or names a file that cannot be read",
 	} {
 		_, err := postgresstore.ParseURL(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || stint.CodeOf(err) != stint.CodeInvalid {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+func TestWrongVariables(t *testing.T) {
+	t.Setenv("PGSSLROOTCERT", "/nothing/there.pem")
+	t.Setenv("PGSSLMODE", "verify-full")
+	if _, err := postgresstore.ParseURL("postgres://u@h/db"); err == nil || !strings.Contains(err.Error(), "a variable of the environment whose name begins with PG is wrong") {
+		t.Error(err)
 	}
 }
