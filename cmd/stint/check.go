@@ -216,7 +216,7 @@ func printDecision(out io.Writer, answer []byte) error {
 }
 
 // degradedText marks a decision that was made without the store.
-const degradedText = " (degraded: the store does not answer)"
+const degradedText = " (degraded: the store gives no decision)"
 
 func (a *decisionAnswer) text() string {
 	switch {

@@ -259,7 +259,7 @@ func reasonOf(d *denials.Denial) string {
 		reasons = append(reasons, "penalty: "+cell(d.Penalty))
 	}
 	if d.Degraded {
-		reasons = append(reasons, "degraded: the store does not answer")
+		reasons = append(reasons, "degraded: the store gives no decision")
 	}
 	if reasons == nil {
 		return ""

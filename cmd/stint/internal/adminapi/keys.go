@@ -212,17 +212,34 @@ func (k *keyRequest) eachState(set *rule.Set, do func(claim) (limitBody, error))
 	return body, err
 }
 
-// changeEach is eachState with a change: one that fails after another was made leaves a part.
+// changeEach is eachState with a change. A store that fails gets no further call, and the states
+// in other stores are changed nevertheless. The error is the first one; it says whether a part
+// is changed.
 func (k *keyRequest) changeEach(set *rule.Set, do func(claim) (limitBody, error)) (keyBody, error) {
-	made := false
-	return k.eachState(set, func(c claim) (limitBody, error) {
-		one, err := do(c)
-		if err != nil && made {
-			return one, &changeError{err: err, made: true}
+	var first error
+	made, failed := false, map[string]bool{}
+	body, err := k.eachState(set, func(c claim) (one limitBody, err error) {
+		store := c.Limit.Store()
+		if failed[store] {
+			return one, nil
 		}
-		made = true
-		return one, err
+		if one, err = do(c); err == nil {
+			made = true
+			return one, nil
+		}
+		failed[store] = true
+		if first == nil {
+			first = err
+		}
+		return one, nil
 	})
+	switch {
+	case err != nil || first == nil:
+		return body, err
+	case made:
+		return body, &changeError{err: first, made: true}
+	}
+	return body, first
 }
 
 // readKey reads the key of a request. With extra, the request may name units.

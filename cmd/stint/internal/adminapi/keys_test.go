@@ -349,6 +349,42 @@ func TestErrorsNameOneOfSeveralStores(t *testing.T) {
 	}
 }
 
+// A store that fails does not keep a key from being reset in the others.
+func TestKeyIsResetInTheStoresThatWork(t *testing.T) {
+	f := newFixture(t, `rules:
+  - {id: first, limit: 10/m}
+  - {id: vouchers, limits: [{limit: 10/m}, {limit: 20/h}], store: critical}
+  - {id: last, limit: 10/m}
+`)
+	f.decide(rule.Map{"api_key": "k"}, 8)
+	failing := &partlyFailing{Store: f.Store}
+	f.NamedStores, f.Store = true, failing
+	got := f.want(503, "POST", "/v1/reset", `{"key":"k","rule":"*"}`)
+	if got.at(t, "error.message") != "the store critical fails (down)" || got.at(t, "error.unknown") != true || failing.failed != 1 {
+		t.Errorf("%d calls of the store that fails: %s", failing.failed, got.body)
+	}
+	for _, id := range []string{"first", "last"} {
+		if got := f.want(200, "POST", "/v1/peek", `{"key":"k","rule":"`+id+`"}`); !strings.Contains(got.body, `"remaining":10,`) {
+			t.Errorf("%s: %s", id, got.body)
+		}
+	}
+}
+
+// partlyFailing fails the claims of the store critical.
+type partlyFailing struct {
+	stint.Store
+
+	failed int
+}
+
+func (s *partlyFailing) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if c.Limit.Store() == "" {
+		return s.Store.Take(ctx, c)
+	}
+	s.failed++
+	return stint.Decision{}, &stint.Error{Code: stint.CodeUnavailable, Kind: "down", Problem: "it broke"}
+}
+
 // Rules whose ids are also the names of endpoints are read like others.
 func TestRulesNamedLikeEndpointsAreRead(t *testing.T) {
 	f := newFixture(t, shop)

@@ -78,8 +78,9 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	defer cancel()
 	var sent atomic.Bool
 	a, err := c.do(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), &q)
-	if _, refused := errors.AsType[*Error](err); err != nil && !refused && q.Change && sent.Load() {
-		err = fmt.Errorf("%w; the change may have taken effect or not (check with stint rules history, stint key peek or stint emergency status)", err)
+	refusal, refused := errors.AsType[*Error](err)
+	if unknown := refused && refusal.Unknown; err != nil && (unknown || !refused) && q.Change && sent.Load() {
+		err = fmt.Errorf("%w; the change may have taken effect or not, or in part (check with stint rules history, stint key peek or stint emergency status)", err)
 	}
 	return a, err
 }
@@ -182,6 +183,8 @@ type Error struct {
 	Diff *Diff `json:"diff"`
 	// Impact is what the change would deny among the requests of the last minutes.
 	Impact *impact.Result `json:"impact"`
+	// Unknown means that the change may have been made, or not, or in part.
+	Unknown bool `json:"unknown"`
 }
 
 // The codes that callers distinguish.

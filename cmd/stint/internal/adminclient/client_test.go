@@ -75,6 +75,10 @@ func TestWhetherAChangeWasDoneIsNotGuessed(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = w.Write([]byte(`{"error":{"message":"no"}}`))
 	}
+	failing := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"error":{"message":"no","unknown":true}}`))
+	}
 	nobody := asking(t, gone)
 	nobody.URL.Host = "127.0.0.1:1"
 	for name, one := range map[string]struct {
@@ -86,6 +90,7 @@ func TestWhetherAChangeWasDoneIsNotGuessed(t *testing.T) {
 		"a proxy":     {asking(t, proxy), true, true},
 		"a read":      {asking(t, gone), false, false},
 		"refused":     {asking(t, refusing), true, false},
+		"failed":      {asking(t, failing), true, true},
 		"not reached": {nobody, true, false},
 	} {
 		_, err := one.client.Do(t.Context(), Request{Method: "PUT", Path: "/rules", Change: one.change})
