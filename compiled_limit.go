@@ -38,7 +38,8 @@ type compiledLimit struct {
 	maxWait       int64    // greatest delay of a leaky bucket; maxMicros: any
 	calendar      calendar // calendar of a quota
 
-	spec Spec // with defaults set
+	shape string // see Limit.Shape
+	spec  Spec   // with defaults set
 }
 
 // isBucket reports whether the state is a bucket's tokens.
@@ -68,6 +69,7 @@ func (s Spec) compile() (*compiledLimit, error) {
 			return nil, err
 		}
 	}
+	n.shape = fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.said)
 	n.salt = n.hashScope()
 	return n, nil
 }
@@ -278,15 +280,9 @@ func windowText(d time.Duration) string {
 	return text
 }
 
-// shape identifies the meaning of a state: a limit of the same scope and another
-// shape starts fresh.
-func (n *compiledLimit) shape() string {
-	return fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.said)
-}
-
 func (n *compiledLimit) hashScope() (salt [2]uint64) {
 	h := sha256.New()
-	for _, part := range []string{n.spec.Namespace, n.spec.Rule, n.spec.Name, n.shape()} {
+	for _, part := range []string{n.spec.Namespace, n.spec.Rule, n.spec.Name, n.shape} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	if n.spec.FromCaller {

@@ -174,7 +174,7 @@ func (l Limit) Shape() string {
 	if !l.Valid() {
 		return ""
 	}
-	return l.n.shape()
+	return l.n.shape
 }
 
 // Share returns the part of a limit that one of the given number of nodes may
@@ -190,7 +190,7 @@ func (l Limit) Share(nodes int) (Limit, error) {
 	}
 	n := l.n
 	share := compiledLimit{spec: n.spec, alg: n.alg, fromCaller: n.fromCaller, max: (n.max-1)/int64(nodes) + 1, window: n.window, width: n.width,
-		buckets: n.buckets, maxWait: n.maxWait, calendar: n.calendar, salt: n.salt}
+		buckets: n.buckets, maxWait: n.maxWait, calendar: n.calendar, shape: n.shape, salt: n.salt}
 	if n.full > 0 {
 		rate := new(big.Rat).Mul(big.NewRat(n.p, n.q), big.NewRat(1, int64(nodes)))
 		if err := share.setBucket("capacity", share.max, rate); err != nil {

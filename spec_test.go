@@ -154,6 +154,18 @@ func TestScopeAndShapeDecideWhoseStateItIs(t *testing.T) {
 	}
 }
 
+// Stores read the shape at every check. A share of a limit has the shape of the limit.
+func TestShapeIsMadeOnce(t *testing.T) {
+	l := MustParseLimit("10/s")
+	share, err := l.Share(3)
+	if err != nil || share.Shape() != l.Shape() || l.Shape() != "token_bucket|1000000|0|" {
+		t.Errorf("%q, %q, %v", l.Shape(), share.Shape(), err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = l.Shape() }); n != 0 {
+		t.Errorf("Shape allocates %v times", n)
+	}
+}
+
 func TestAnotherCalendarStartsFresh(t *testing.T) {
 	quota := func(period, anchor, offset string) Limit {
 		l, err := Spec{Algorithm: Quota, Name: "q", Limit: 1, Period: period, Anchor: anchor, UTCOffset: offset}.Compile()
