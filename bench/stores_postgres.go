@@ -153,10 +153,11 @@ func naiveStep(ctx context.Context, tx pgx.Tx, key []byte, capacity, rate float6
 	return true, err
 }
 
-// churn changes keys at random, and judges what the table is like afterwards.
+// churn changes keys at random, and judges what the table is like afterwards. The rows do not
+// expire meanwhile, so that a slow machine changes as many rows as a fast one, and has none swept.
 func (db *database) churn(ctx context.Context, o options, out io.Writer, b *bars) error {
 	db.server.Must("TRUNCATE stint_items; DROP TABLE IF EXISTS naive; SELECT pg_stat_reset()")
-	t, leave, err := db.stint(ample())
+	t, leave, err := db.stint(heldLong())
 	if err != nil {
 		return err
 	}
