@@ -1,4 +1,4 @@
-package castest
+package contracttest
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-func newStore(t *testing.T, b cas.Backend, clock func() time.Time) *cas.Store {
+func newCompareAndSwap(t *testing.T, b cas.Backend, clock func() time.Time) *cas.Store {
 	t.Helper()
 	s := cas.New(b, cas.Options{Name: "casmem", Clock: clock, KeepFor: time.Hour, Heartbeat: -1})
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-func TestContract(t *testing.T) {
+func TestCompareAndSwap(t *testing.T) {
 	t.Parallel()
 	for name, kind := range casmem.Kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Suite{Open: func(t *testing.T, clock func() time.Time) stint.Store {
-				return newStore(t, kind(casmem.New(casmem.NewServer(nil))), clock)
+				return newCompareAndSwap(t, kind(casmem.New(casmem.NewServer(nil))), clock)
 			}}.Run(t)
 		})
 		t.Run(name+" with faults", func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 			storetest.Suite{Runs: 10, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 				b := casmem.New(casmem.NewServer(nil))
 				b.Befall(casmem.Survivable)
-				return newStore(t, kind(b), clock)
+				return newCompareAndSwap(t, kind(b), clock)
 			}}.Run(t)
 		})
 	}
@@ -66,11 +66,11 @@ func (s told) hear() {
 // The time of a server that has a clock decides. The clock of the suite stands still during a
 // call, so the server refuses what the node decides on an item that it remembers, and the
 // node reads the item.
-func TestContractByServerClock(t *testing.T) {
+func TestCompareAndSwapByServerClock(t *testing.T) {
 	var early atomic.Uint64
 	storetest.Suite{Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		s := casmem.NewServer(clock)
-		store := newStore(t, casmem.Full{Atomic: casmem.Atomic{Backend: casmem.New(s)}}, nil)
+		store := newCompareAndSwap(t, casmem.Full{Atomic: casmem.Atomic{Backend: casmem.New(s)}}, nil)
 		t.Cleanup(func() { early.Add(store.Stats().Early) })
 		return told{store, t}
 	}, Runs: 20}.Run(t)

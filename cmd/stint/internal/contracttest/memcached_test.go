@@ -1,4 +1,4 @@
-package memcachedstoretest
+package contracttest
 
 import (
 	"strings"
@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// suite runs the contract of a store, with a prefix for each law.
-func suite(t *testing.T, runs int, servers ...string) {
+// memcached runs the contract of a store, with a prefix for each law.
+func memcached(t *testing.T, runs int, servers ...string) {
 	t.Helper()
 	storetest.Suite{Runs: runs, Steps: 12, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		s, err := memcachedstore.New(memcachedstore.Options{
@@ -27,8 +27,8 @@ func suite(t *testing.T, runs int, servers ...string) {
 	}}.Run(t)
 }
 
-func TestContract(t *testing.T) { suite(t, 15, memcachedtest.Start(t).Addr()) }
+func TestMemcached(t *testing.T) { memcached(t, 15, memcachedtest.Start(t).Addr()) }
 
-func TestContractOnTwoServers(t *testing.T) {
-	suite(t, 15, memcachedtest.Start(t).Addr(), memcachedtest.Start(t).Addr())
+func TestMemcachedOnTwoServers(t *testing.T) {
+	memcached(t, 15, memcachedtest.Start(t).Addr(), memcachedtest.Start(t).Addr())
 }

@@ -1,4 +1,4 @@
-package quorumstoretest
+package contracttest
 
 import (
 	"strings"
@@ -11,9 +11,9 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// TestContract runs the contract on three servers, with a prefix, and so a quorum of its own,
+// TestQuorum runs the contract on three servers, with a prefix, and so a quorum of its own,
 // for each law.
-func TestContract(t *testing.T) {
+func TestQuorum(t *testing.T) {
 	var servers []string
 	for range 3 {
 		servers = append(servers, redistest.Server(t).Addr())

@@ -1,4 +1,4 @@
-package dynamostoretest
+package contracttest
 
 import (
 	"strings"
@@ -11,9 +11,9 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// suite runs the contract of a store on a table at a URL, with a prefix for each law. The
+// dynamoDB runs the contract of a store on a table at a URL, with a prefix for each law. The
 // histories are few and short, because emulators are slow.
-func suite(t *testing.T, url string) {
+func dynamoDB(t *testing.T, url string) {
 	t.Helper()
 	for name, value := range dynamotest.Environment {
 		t.Setenv(name, value)
@@ -39,8 +39,8 @@ func suite(t *testing.T, url string) {
 	}}.Run(t)
 }
 
-func TestContractOnMoto(t *testing.T) { suite(t, dynamotest.Moto(t).URL("limits")) }
+func TestDynamoDBOnMoto(t *testing.T) { dynamoDB(t, dynamotest.Moto(t).URL("limits")) }
 
-func TestContractOnDynalite(t *testing.T) {
-	suite(t, dynamotest.Dynalite(t).URL("limits")+"&transactions=false")
+func TestDynamoDBOnDynalite(t *testing.T) {
+	dynamoDB(t, dynamotest.Dynalite(t).URL("limits")+"&transactions=false")
 }

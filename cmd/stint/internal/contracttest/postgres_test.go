@@ -1,4 +1,4 @@
-package postgresstoretest
+package contracttest
 
 import (
 	"net/url"
@@ -12,8 +12,8 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// suite runs the contract of a store, with a prefix for each law.
-func suite(t *testing.T, address string, runs int) {
+// postgres runs the contract of a store, with a prefix for each law.
+func postgres(t *testing.T, address string, runs int) {
 	t.Helper()
 	o, err := postgresstore.ParseURL(strings.Replace(address, "stint@", "stint:"+url.QueryEscape(pgtest.Password)+"@", 1))
 	if err != nil {
@@ -32,8 +32,8 @@ func suite(t *testing.T, address string, runs int) {
 	}}.Run(t)
 }
 
-func TestContract(t *testing.T) { suite(t, pgtest.Start(t).URL(), 15) }
+func TestPostgres(t *testing.T) { postgres(t, pgtest.Start(t).URL(), 15) }
 
-func TestContractByPgBouncer(t *testing.T) {
-	suite(t, pgtest.Start(t).PgBouncer("default_pool_size = 4").URL(), 5)
+func TestPostgresByPgBouncer(t *testing.T) {
+	postgres(t, pgtest.Start(t).PgBouncer("default_pool_size = 4").URL(), 5)
 }
