@@ -67,6 +67,7 @@ func (s told) hear() {
 // call, so the server refuses what the node decides on an item that it remembers, and the
 // node reads the item.
 func TestCompareAndSwapByServerClock(t *testing.T) {
+	t.Parallel()
 	var early atomic.Uint64
 	storetest.Suite{Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		s := casmem.NewServer(clock)

@@ -1,7 +1,7 @@
 package contracttest
 
 import (
-	"strings"
+	"os"
 	"testing"
 	"time"
 
@@ -11,13 +11,21 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
+// TestMain sets the credentials of the emulators for all tests, because parallel tests cannot.
+func TestMain(m *testing.M) {
+	for name, value := range dynamotest.Environment {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
 // dynamoDB runs the contract of a store on a table at a URL, with a prefix for each law. The
 // histories are few and short, because emulators are slow.
 func dynamoDB(t *testing.T, url string) {
 	t.Helper()
-	for name, value := range dynamotest.Environment {
-		t.Setenv(name, value)
-	}
+	t.Parallel()
 	o, err := dynamostore.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +37,7 @@ func dynamoDB(t *testing.T, url string) {
 	storetest.Suite{Runs: 4, Steps: 10, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		o := o
 		o.Clock, o.KeepFor = clock, time.Hour
-		o.Prefix = strings.NewReplacer(" ", "_").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):])
+		o.Prefix = prefixOf(t)
 		s, err := dynamostore.New(o)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package contracttest
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -14,10 +13,11 @@ import (
 // memcached runs the contract of a store, with a prefix for each law.
 func memcached(t *testing.T, runs int, servers ...string) {
 	t.Helper()
+	t.Parallel()
 	storetest.Suite{Runs: runs, Steps: 12, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		s, err := memcachedstore.New(memcachedstore.Options{
 			Servers: servers, Clock: clock, KeepFor: time.Hour, Timeout: 10 * time.Second,
-			Prefix: strings.NewReplacer(" ", "_").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):]),
+			Prefix: prefixOf(t),
 		})
 		if err != nil {
 			t.Fatal(err)

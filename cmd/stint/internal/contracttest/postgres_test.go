@@ -15,6 +15,7 @@ import (
 // postgres runs the contract of a store, with a prefix for each law.
 func postgres(t *testing.T, address string, runs int) {
 	t.Helper()
+	t.Parallel()
 	o, err := postgresstore.ParseURL(strings.Replace(address, "stint@", "stint:"+url.QueryEscape(pgtest.Password)+"@", 1))
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +23,7 @@ func postgres(t *testing.T, address string, runs int) {
 	storetest.Suite{Runs: runs, Steps: 12, Open: func(t *testing.T, clock func() time.Time) stint.Store {
 		o := o
 		o.Clock, o.KeepFor, o.Timeout = clock, time.Hour, 10*time.Second
-		o.Prefix = strings.NewReplacer(" ", "_").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):])
+		o.Prefix = prefixOf(t)
 		s, err := postgresstore.New(o)
 		if err != nil {
 			t.Fatal(err)

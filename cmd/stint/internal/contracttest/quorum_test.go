@@ -1,7 +1,6 @@
 package contracttest
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 // TestQuorum runs the contract on three servers, with a prefix, and so a quorum of its own,
 // for each law.
 func TestQuorum(t *testing.T) {
+	t.Parallel()
 	var servers []string
 	for range 3 {
 		servers = append(servers, redistest.Server(t).Addr())
@@ -22,7 +22,7 @@ func TestQuorum(t *testing.T) {
 		t.Helper()
 		o := quorumstore.Options{
 			Servers: servers, Clock: clock, KeepFor: time.Hour, Timeout: 10 * time.Second,
-			Prefix: strings.NewReplacer(" ", "_").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):]),
+			Prefix: prefixOf(t),
 		}
 		if err := quorumstore.Init(t.Context(), o); err != nil && stint.CodeOf(err) != stint.CodeInvalid { // a second store of a law
 			t.Fatal(err)
