@@ -47,7 +47,7 @@ func TestAServerIsReplaced(t *testing.T) {
 		time.Sleep(12 * time.Hour) // into the day of the long limit
 		servers := newMemoryServers(4)
 		store := func(b *backend) *simNode {
-			n := &simNode{sim: &simulation{}, backend: b}
+			n := &simNode{sim: &simulation{trace: &trace{}}, backend: b}
 			n.store = cas.New(b, cas.Options{Name: "quorumstore", Heartbeat: -1})
 			t.Cleanup(func() { _ = n.store.Close() })
 			return n

@@ -15,7 +15,7 @@ func wideValue(t *testing.T) (value []byte, at time.Time) {
 	t.Helper()
 	servers := newMemoryServers(3)
 	s := newTestStore(t, servers)
-	n := &simNode{sim: &simulation{}, store: s}
+	n := &simNode{sim: &simulation{trace: &trace{}}, store: s}
 	if !n.take("k", true, true).allowed {
 		t.Fatal(n.sim.history)
 	}
