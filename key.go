@@ -29,6 +29,8 @@ func KeyParts(key string) []string { return strings.Split(key, partSeparator) }
 // of valid UTF-8, and has no control characters.
 func ValidateKey(key string) error {
 	switch {
+	case uint(len(key)-1) < MaxKey && isPrintable(key): // nearly always
+		return nil
 	case key == "":
 		return invalid("key: is empty", "name whose use is counted, such as user:42")
 	case len(key) > MaxKey:
@@ -42,6 +44,16 @@ func ValidateKey(key string) error {
 		}
 	}
 	return nil
+}
+
+// isPrintable reports whether all of the text is printable ASCII.
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if text[i]-' ' > '~'-' ' {
+			return false
+		}
+	}
+	return true
 }
 
 // secrets seed the hash of one store with random numbers. Without them, an

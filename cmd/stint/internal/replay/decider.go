@@ -23,7 +23,7 @@ type decider interface {
 
 // result is what a decider says of an event.
 type result struct {
-	rule, key string // rule and key of the binding claim; empty without one
+	rule, key string // rule and key of the binding claim; empty without one; rule.KeyText makes the key readable
 	decision  stint.Decision
 	caller    identityText
 	counted   []int // the rules that counted it, as indexes of the counts
@@ -53,7 +53,7 @@ func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err
 	if p.limit.Valid() {
 		d.limit = p.limit
 	}
-	out.rule, out.key = d.counts.Rule, rule.KeyText(p.text)
+	out.rule, out.key = d.counts.Rule, p.text
 	out.decision, err = d.store.Take(ctx, stint.Claim{Key: p.text, Limit: d.limit, Cost: p.cost, At: p.at})
 	if err != nil {
 		return err

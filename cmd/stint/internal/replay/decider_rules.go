@@ -15,7 +15,7 @@ type rulesDecider struct {
 	settler
 
 	set         *rule.Set
-	format      Format
+	lines       lineReader // of decide
 	tally       *keyTally
 	show        func(identityText) string
 	attribution *attribution
@@ -42,7 +42,7 @@ type timedFields struct {
 func (f *timedFields) At() int64 { return f.t }
 
 func newRulesDecider(store stint.Store, o *Options, h hasher, fails *panics) *rulesDecider {
-	d := &rulesDecider{set: o.Rules, format: o.Format, tally: newKeyTally(h, fails), show: o.show, attribution: newAttribution(o.Rules, o.Alone, memoryOf(store))}
+	d := &rulesDecider{set: o.Rules, lines: lineReader{format: o.Format}, tally: newKeyTally(h, fails), show: o.show, attribution: newAttribution(o.Rules, o.Alone, memoryOf(store))}
 	d.store = rulesStore{Store: store, record: d.attribution.alone != nil}
 	return d
 }
@@ -57,16 +57,17 @@ type plannedEvent struct {
 
 // decide plans and settles an event.
 func (d *rulesDecider) decide(ctx context.Context, p *pending, out *result) error {
-	if err := d.plan(p, &d.single); err != nil {
+	if err := d.plan(&d.lines, p, &d.single); err != nil {
 		return err
 	}
 	return d.settle(ctx, &d.single, out)
 }
 
 // plan finds the claims of an event. It may work in another goroutine than settle, which must follow.
-func (d *rulesDecider) plan(p *pending, e *plannedEvent) (err error) {
+// Goroutines have lines of their own.
+func (d *rulesDecider) plan(lines *lineReader, p *pending, e *plannedEvent) (err error) {
 	e.pending, e.plan = *p, rule.Plan{}
-	if e.event.fields, _, err = d.format.fields(p.text, e.event.fields[:0]); err != nil {
+	if e.event.fields, _, err = lines.fields(p.text, e.event.fields[:0]); err != nil {
 		return err
 	}
 	e.event.t = p.t
@@ -122,9 +123,9 @@ func (d *rulesDecider) report(out *result) {
 	if binding == nil {
 		return
 	}
-	out.rule, out.key = binding.Rule.ID, rule.KeyText(binding.Key)
+	out.rule, out.key = binding.Rule.ID, binding.Key
 	if !out.decision.Allowed && out.key != "" {
-		d.tally.deny(out.key, d.masked)
+		d.tally.deny(rule.KeyText(out.key), d.masked)
 	}
 }
 

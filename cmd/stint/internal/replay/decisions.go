@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
 )
 
 // decisionWriter writes one JSON line for each decided event. Without an
@@ -40,7 +41,7 @@ func appendDecision(b []byte, p *pending, r *result) []byte {
 	b = appendNumber(b, `{"n":`, p.line())
 	b = appendNumber(b, `,"t_us":`, p.t)
 	b = appendQuoted(append(b, `,"rule":`...), r.rule)
-	b = appendQuoted(append(b, `,"key":`...), r.key)
+	b = appendQuoted(append(b, `,"key":`...), rule.KeyText(r.key))
 	b = strconv.AppendBool(append(b, `,"allowed":`...), d.Allowed)
 	b = appendNumber(b, `,"limit":`, d.Limit)
 	b = appendNumber(b, `,"remaining":`, d.Remaining)

@@ -86,6 +86,16 @@ func checkTime(name string, t int64) error {
 	return nil
 }
 
+// read sets the event from the fields and the time of a line. A negative time means that the time is
+// one of the fields.
+func (e *event) read(f fields, t int64) error {
+	if t < 0 {
+		return e.readJSON(f)
+	}
+	e.t, e.cost = t, 1
+	return nil
+}
+
 // readJSON sets the event from the members of a JSON line.
 func (e *event) readJSON(f fields) (err error) {
 	if e.t, err = f.time(); err != nil {

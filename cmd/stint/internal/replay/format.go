@@ -52,11 +52,7 @@ func (f Format) read(line string, all fields, e *event) (fields, error) {
 	if err != nil {
 		return all, err
 	}
-	if t < 0 {
-		return all, e.readJSON(all)
-	}
-	e.t, e.cost = t, 1
-	return all, nil
+	return all, e.read(all, t)
 }
 
 // fields appends the fields of a line and returns its time. A negative time

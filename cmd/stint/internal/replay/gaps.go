@@ -57,7 +57,7 @@ func (s *source) scanGaps(ctx context.Context) {
 // noteGap notes the gap before a line. A line that cannot be read shows none.
 func (s *source) noteGap(line string) {
 	var e event
-	read, err := s.format.read(line, s.scratch[:0], &e)
+	read, err := s.lines.read(line, s.scratch[:0], &e)
 	if s.scratch = read; err != nil || !read.isLog() {
 		return
 	}

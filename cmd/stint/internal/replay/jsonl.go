@@ -83,10 +83,20 @@ func (s *scanner) ended() bool {
 }
 
 func (s *scanner) member(m *field) (ok bool) {
-	if m.name, ok = s.string(); !ok || !s.symbol(':') {
-		return false
-	}
+	m.name, ok = s.name()
+	return ok && s.value(m)
+}
+
+// name reads the name of a member, and what is between it and its value.
+func (s *scanner) name() (string, bool) {
+	name, ok := s.string()
+	ok = ok && s.symbol(':')
 	s.space()
+	return name, ok
+}
+
+// value reads the value of a member.
+func (s *scanner) value(m *field) (ok bool) {
 	if s.at >= len(s.text) {
 		return false
 	}

@@ -7,26 +7,37 @@ import (
 	"sync/atomic"
 )
 
-// pipeline decides the events of a replay by rules in two goroutines. The first one reads the
-// events, puts them in order, and finds the claims of the rules that match. The second one decides
-// the claims and counts, in the same order. Each does about half of the work.
+// pipeline decides the events of a replay by rules in three goroutines. The first one reads the
+// events and puts them in order. The other two take batches of them in turn: each finds the claims
+// of the rules that match, and then decides the claims and counts. It decides a batch after the one
+// before it, so while one of them decides, the other one finds the claims of the next batch. The
+// claims stay in the caches of one processor.
 //
 // Retries cannot be decided so: they come between the events, as decisions on earlier ones say.
 type pipeline struct {
 	*replay
 
-	events *background[plannedEvent] // settles the events
+	events  *turns[pending]
+	batches [workers]plannedBatch
 
 	// Used only by the goroutine that reads.
 	planned int64
 	badAt   []int64 // for each of the first lines that cannot be read, the number of events planned before it
 
-	// Used only by the goroutine that settles.
+	// Used only by the goroutine whose turn it is to settle.
 	settled   int64
 	invalid   int64          // number of events that the rules refuse
 	refused   []refusedEvent // the first of these
 	failure   error          // no more events are settled
-	hasFailed atomic.Bool    // there is a failure; used by both
+	hasFailed atomic.Bool    // there is a failure; used by all
+}
+
+// plannedBatch is the batch of one worker.
+type plannedBatch struct {
+	lines  lineReader
+	events [planBatch]plannedEvent
+	count  int
+	err    error // why the event after them could not be planned
 }
 
 // planBatch is the number of events in a batch. An event with its claims takes a few kilobytes.
@@ -45,30 +56,27 @@ var errNotSettled = errors.New("an event could not be settled")
 
 // decideAll reads and decides all events.
 func (l *pipeline) decideAll(ctx context.Context) error {
-	l.events = newBackground(planBatch, l.fails, func(batch []plannedEvent) {
-		for i := range batch {
-			if l.failure == nil {
-				l.failure = l.settle(ctx, &batch[i])
-			}
-		}
-		l.hasFailed.Store(l.failure != nil)
-	})
+	l.events = newTurns(planBatch, l.fails, l.plan, func(worker int) { l.settleAll(ctx, &l.batches[worker]) })
+	for i := range l.batches {
+		l.batches[i].lines = l.rules.lines
+	}
 	defer l.events.finish() // if the reading panics
-	err := l.each(ctx, l.plan)
+	err := l.each(ctx, l.hand)
 	l.events.finish()
 	l.numberBadLines()
 	l.merger.bad = l.badLines()
 	return cmp.Or(l.failure, err)
 }
 
-// plan finds the claims of an event.
-func (l *pipeline) plan(_ context.Context, p *pending) error {
+// hand gives an event to the other goroutines.
+func (l *pipeline) hand(_ context.Context, p *pending) error {
 	if l.hasFailed.Load() {
 		return errNotSettled
 	}
 	l.numberBadLines()
 	l.planned++
-	return l.rules.plan(p, l.events.next())
+	l.events.add(p)
+	return nil
 }
 
 // numberBadLines notes when the lines were met that could not be read since the last call.
@@ -76,6 +84,29 @@ func (l *pipeline) numberBadLines() {
 	for len(l.badAt) < len(l.merger.bad.first) {
 		l.badAt = append(l.badAt, l.planned)
 	}
+}
+
+// plan finds the claims of a batch.
+func (l *pipeline) plan(worker int, batch []pending) {
+	b := &l.batches[worker]
+	b.count, b.err = 0, nil
+	for i := range batch {
+		if b.err = l.rules.plan(&b.lines, &batch[i], &b.events[i]); b.err != nil {
+			return
+		}
+		b.count++
+	}
+}
+
+// settleAll decides a batch.
+func (l *pipeline) settleAll(ctx context.Context, b *plannedBatch) {
+	for i := range b.events[:b.count] {
+		if l.failure == nil {
+			l.failure = l.settle(ctx, &b.events[i])
+		}
+	}
+	l.failure = cmp.Or(l.failure, b.err)
+	l.hasFailed.Store(l.failure != nil)
 }
 
 // settle decides a planned event and counts it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
 )
 
 // Retries is what a client does after a denial. A recording has only the
@@ -119,7 +120,7 @@ func (r *retrier) decide(ctx context.Context, p *pending) error {
 		return nil
 	}
 	r.counts.DeniedFirst++
-	r.denied.add(r.result.key)
+	r.denied.add(rule.KeyText(r.result.key))
 	next := retry{*p, p.t, 0}
 	next.raw = strings.Clone(p.raw) // the texts would hold their whole block in memory
 	if next.text = next.raw; p.text != p.raw {
@@ -180,7 +181,7 @@ func (r *retrier) again(next retry) {
 	room := len(r.waiting) < mostWaiting && r.bytes+next.size() <= mostWaitingBytes
 	if next.attempt > mostRetries || wait == stint.Never || !room {
 		r.counts.GaveUp++
-		r.lost.add(r.result.key)
+		r.lost.add(rule.KeyText(r.result.key))
 		if next.attempt <= mostRetries && wait != stint.Never {
 			r.counts.NoRoom++
 		}

@@ -77,6 +77,7 @@ type source struct {
 
 	// Used only by the reading goroutine.
 	line    int64
+	lines   lineReader
 	scratch fields
 	keys    *keyCache
 
@@ -89,7 +90,7 @@ type source struct {
 }
 
 func newSource(how reading, input Input, number int) *source {
-	return &source{reading: how, input: input, number: number, keys: newKeyCache(), batches: make(chan *batch), spare: make(chan *batch, 2)}
+	return &source{reading: how, input: input, number: number, lines: lineReader{format: how.format}, keys: newKeyCache(), batches: make(chan *batch), spare: make(chan *batch, 2)}
 }
 
 // run reads until the input ends or ctx is done.
@@ -190,7 +191,7 @@ func (s *source) readLine(out *batch, line string) {
 // When a limit is replayed, it keeps only the identity. Rules may read any
 // attribute later, so it keeps the whole line for them.
 func (s *source) readEvent(e *event, line string) (decide bool, err error) {
-	if s.scratch, err = s.format.read(line, s.scratch[:0], e); err != nil {
+	if s.scratch, err = s.lines.read(line, s.scratch[:0], e); err != nil {
 		return false, err
 	}
 	if !s.span.contains(e.t) {

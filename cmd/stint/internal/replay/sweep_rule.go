@@ -47,9 +47,9 @@ func SweepRule(ctx context.Context, options Options, of *rule.Rule, from stint.L
 		judges[i].store.Store = &variedStore{memoryStore(clock), limitCopies{from: limits[i].Limit}}
 	}
 	h := hasher{maphash.MakeSeed()}
-	planner := rulesDecider{set: options.Rules, format: options.Format}
+	planner := rulesDecider{set: options.Rules, lines: lineReader{format: options.Format}}
 	reading, err := readComplete(ctx, &options, func(r *reader, callers *keySet, p *pending) (bool, error) {
-		if err := planner.plan(p, &event); err != nil {
+		if err := planner.plan(&planner.lines, p, &event); err != nil {
 			return false, err
 		}
 		defer event.plan.Release()
