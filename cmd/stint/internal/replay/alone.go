@@ -62,20 +62,19 @@ func (j *aloneJudge) decide(ctx context.Context, o *rule.Outcome, sent []stint.C
 		return j.eachRule(ctx, e)
 	}
 	j.groups, j.hits = j.groups[:0], j.hits[:0]
-	for hits := range byRule(o.Hits) {
-		n := j.counts.numbers[hits[0].Rule]
-		if len(sent) == 0 || sent[0].Limit != hits[0].Limit || sent[0].Key != hits[0].Key {
-			j.deniedWithoutStore(n, hits) // by a rule in shadow mode
+	for i := range j.counts.judged {
+		of := &j.counts.judged[i]
+		if len(sent) == 0 || sent[0].Limit != of.hits[0].Limit || sent[0].Key != of.hits[0].Key {
+			j.deniedWithoutStore(of) // by a rule in shadow mode
 			continue
 		}
-		claims := sent[:len(hits)]
-		sent = sent[len(hits):]
-		denied := denies(hits)
-		charged := o.Decision.Allowed && !denied
-		if err := j.eachLimit(ctx, n, hits, claims, charged); err != nil {
+		claims := sent[:len(of.hits)]
+		sent = sent[len(of.hits):]
+		charged := o.Decision.Allowed && !of.denied
+		if err := j.eachLimit(ctx, of, claims, charged); err != nil {
 			return err
 		}
-		if err := j.rule(n, hits, claims, denied, charged); err != nil {
+		if err := j.rule(of, claims, charged); err != nil {
 			return err
 		}
 	}
@@ -84,27 +83,27 @@ func (j *aloneJudge) decide(ctx context.Context, o *rule.Outcome, sent []stint.C
 
 // rule counts a rule that denies the event alone. If the key has counters of its own, they decide,
 // in takeGroups. charged says whether the event charged the counters of all rules together.
-func (j *aloneJudge) rule(n int, hits []rule.Hit, claims []stint.Claim, denied, charged bool) error {
+func (j *aloneJudge) rule(of *judged, claims []stint.Claim, charged bool) error {
 	if len(j.sets) == 1 { // it is alone
 		return nil
 	}
-	own := &j.rules.sets[n]
-	for i := range hits {
-		own.learn(hits[i].Limit)
+	own := &j.rules.sets[of.number]
+	for i := range of.hits {
+		own.learn(of.hits[i].Limit)
 	}
 	switch {
-	case j.isOwn(own, hits[0].Key):
-	case denied:
-		j.counts.counts[n].Alone++
+	case j.isOwn(own, of.hash):
+	case of.denied:
+		j.counts.counts[of.number].Alone++
 		return nil
 	case charged:
 		return nil
 	default:
-		if err := j.rules.begin(own, j.together, hits[0].Key); err != nil {
+		if err := j.rules.begin(own, j.together, of.hits[0].Key, of.hash); err != nil {
 			return err
 		}
 	}
-	j.groups, j.hits = append(j.groups, stint.Group{Claims: claims}), append(j.hits, hits...)
+	j.groups, j.hits = append(j.groups, stint.Group{Claims: claims}), append(j.hits, of.hits...)
 	for i := range claims {
 		claims[i].Limit = j.rules.copies.of(claims[i].Limit)
 	}
@@ -157,24 +156,25 @@ func (j *aloneJudge) count(hits []rule.Hit) {
 }
 
 // eachLimit decides the claims of a rule with several limits one by one.
-func (j *aloneJudge) eachLimit(ctx context.Context, n int, hits []rule.Hit, claims []stint.Claim, charged bool) error {
-	if j.counts.counts[n].Limits == nil {
+func (j *aloneJudge) eachLimit(ctx context.Context, of *judged, claims []stint.Claim, charged bool) error {
+	if j.counts.counts[of.number].Limits == nil {
 		return nil
 	}
+	hits := of.hits
 	for i := range hits {
-		l := j.counts.counts[n].limit(hits[i].Limit)
+		l := j.counts.counts[of.number].limit(hits[i].Limit)
 		if l == nil {
 			continue
 		}
 		own := &j.limits.sets[l.number]
 		own.learn(hits[i].Limit)
 		denied := !hits[i].Decision.Allowed
-		if !j.isOwn(own, hits[i].Key) && !denied && !charged {
-			if err := j.limits.begin(own, j.together, hits[i].Key); err != nil {
+		if !j.isOwn(own, of.hash) && !denied && !charged {
+			if err := j.limits.begin(own, j.together, hits[i].Key, of.hash); err != nil {
 				return err
 			}
 		}
-		if j.isOwn(own, hits[i].Key) {
+		if j.isOwn(own, of.hash) {
 			claim := claims[i]
 			claim.Limit = j.limits.copies.of(claim.Limit)
 			d, err := j.limits.store.Take(ctx, claim)
@@ -190,13 +190,13 @@ func (j *aloneJudge) eachLimit(ctx context.Context, n int, hits []rule.Hit, clai
 	return nil
 }
 
-// isOwn reports whether a key has counters of its own.
-func (j *aloneJudge) isOwn(own *ownKeys, key string) bool { return j.together == nil || own.has(key) }
+// isOwn reports whether the key with this hash has counters of its own.
+func (j *aloneJudge) isOwn(own *ownKeys, hash uint64) bool { return j.together == nil || own.has(hash) }
 
 // deniedWithoutStore counts a rule that denies without the store, whichever rules there are.
-func (j *aloneJudge) deniedWithoutStore(n int, hits []rule.Hit) {
-	j.counts.counts[n].Alone++
-	j.deniedLimits(n, hits)
+func (j *aloneJudge) deniedWithoutStore(of *judged) {
+	j.counts.counts[of.number].Alone++
+	j.deniedLimits(of.number, of.hits)
 }
 
 // deniedLimits counts the limits of a rule that denies without the store.
@@ -233,7 +233,8 @@ func (j *aloneJudge) eachRule(ctx context.Context, e *plannedEvent) error {
 		for i := range hits {
 			hits[i].Decision = stint.Decision{Allowed: true} // unknown: the limit decides with counters of its own
 		}
-		if err := j.eachLimit(ctx, n, hits, j.charged.sent, false); err != nil {
+		of := judged{number: n, hits: hits, hash: maphash.String(j.counts.seed, hits[0].Key)}
+		if err := j.eachLimit(ctx, &of, j.charged.sent, false); err != nil {
 			return err
 		}
 	}
@@ -269,10 +270,11 @@ func (s *oneRule) TakeGroups(ctx context.Context, groups []stint.Group, out []st
 func (s *oneRule) begin(c *stint.Claim) error {
 	own := &s.rules.sets[s.rule]
 	own.learn(c.Limit)
-	if s.isOwn(own, c.Key) {
+	hash := maphash.String(s.counts.seed, c.Key)
+	if s.isOwn(own, hash) {
 		return nil
 	}
-	return s.rules.begin(own, s.together, c.Key)
+	return s.rules.begin(own, s.together, c.Key, hash)
 }
 
 // ownCounters are the counters of keys that have their own, for a number of rules or limits.
@@ -285,14 +287,14 @@ type ownCounters struct {
 func newOwnCounters(clock func() time.Time, sets int) ownCounters {
 	c := ownCounters{memoryStore(clock), limitCopies{}, make([]ownKeys, sets)}
 	for i := range c.sets {
-		c.sets[i] = ownKeys{seed: maphash.MakeSeed(), keys: map[uint64]struct{}{}, known: map[stint.Limit]struct{}{}}
+		c.sets[i] = ownKeys{keys: map[uint64]struct{}{}, known: map[stint.Limit]struct{}{}}
 	}
 	return c
 }
 
 // begin gives a key counters of its own: a copy of those in another store.
-func (c *ownCounters) begin(own *ownKeys, from *stint.Memory, key string) error {
-	own.keys[own.hash(key)] = struct{}{}
+func (c *ownCounters) begin(own *ownKeys, from *stint.Memory, key string, hash uint64) error {
+	own.keys[hash] = struct{}{}
 	for _, l := range own.limits {
 		if err := c.store.CopyState(from, l, key); err != nil {
 			return err
@@ -303,19 +305,16 @@ func (c *ownCounters) begin(own *ownKeys, from *stint.Memory, key string) error 
 
 // ownKeys are the keys of a rule or of a limit that have counters of their own.
 type ownKeys struct {
-	seed   maphash.Seed
 	keys   map[uint64]struct{} // by their hash: texts would take more memory than the counters
 	limits []stint.Limit       // that have decided so far: one of those that share counters
 	known  map[stint.Limit]struct{}
 	latest stint.Limit
 }
 
-func (o *ownKeys) has(key string) bool {
-	_, own := o.keys[o.hash(key)]
+func (o *ownKeys) has(hash uint64) bool {
+	_, own := o.keys[hash]
 	return own
 }
-
-func (o *ownKeys) hash(key string) uint64 { return maphash.String(o.seed, key) }
 
 // learn notes a limit that decides an event. A rule has several, by tier and by override.
 func (o *ownKeys) learn(l stint.Limit) {

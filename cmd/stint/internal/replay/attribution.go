@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"hash/maphash"
 	"slices"
 
 	"github.com/stintdev/stint"
@@ -62,14 +63,31 @@ type attribution struct {
 	limits  int         // number of the limits of rules with several
 	alone   *aloneJudge // nil: Alone is not asked for, or follows from the other counts
 	asked   bool        // Alone is asked for
+	seed    maphash.Seed
+	recent  [8]numbered // the latest rule at each place
+	judged  []judged    // what each rule says of the current event
 	counted []int       // the rules that counted the current event, as indexes of counts
 	denied  []int       // those of them that denied it
 }
 
+// numbered is a rule and its index in counts.
+type numbered struct {
+	rule   *rule.Rule
+	number int
+}
+
+// judged is what a rule says of an event.
+type judged struct {
+	number int // index in counts
+	hits   []rule.Hit
+	denied bool   // the rule denies the event by itself
+	hash   uint64 // of the key, which the hits share
+}
+
 // newAttribution returns the counts of a set. together is the memory store that decides by the
-// set, or nil if another store does.
-func newAttribution(set *rule.Set, alone bool, together *stint.Memory) *attribution {
-	a := &attribution{numbers: map[*rule.Rule]int{}, asked: alone}
+// set, or nil if another store does. Keys are hashed under the seed.
+func newAttribution(set *rule.Set, seed maphash.Seed, alone bool, together *stint.Memory) *attribution {
+	a := &attribution{numbers: map[*rule.Rule]int{}, seed: seed, asked: alone}
 	for _, r := range set.Rules() {
 		if r.Mode == rule.Off {
 			continue
@@ -114,31 +132,54 @@ func (c *RuleCount) limit(l stint.Limit) *LimitCount {
 	return nil
 }
 
+// judge finds what each rule says of a decided event.
+func (a *attribution) judge(hits []rule.Hit) {
+	a.judged = a.judged[:0]
+	for of := range byRule(hits) {
+		n, known := a.numberOf(of[0].Rule, len(a.judged))
+		if known {
+			a.judged = append(a.judged, judged{n, of, denies(of), maphash.String(a.seed, of[0].Key)})
+		}
+	}
+}
+
+// numberOf returns the index in counts of the rule at a place. Most events have the same rules at
+// the same places as the event before.
+func (a *attribution) numberOf(r *rule.Rule, place int) (n int, known bool) {
+	recent := &a.recent[place%len(a.recent)]
+	if recent.rule == r {
+		return recent.number, true
+	}
+	if n, known = a.numbers[r]; known {
+		*recent = numbered{r, n}
+	}
+	return n, known
+}
+
 // count counts a decided event.
 func (a *attribution) count(o *rule.Outcome) {
+	a.judge(o.Hits)
 	a.counted, a.denied = a.counted[:0], a.denied[:0]
 	rules, limits := 0, 0
 	if !o.Decision.Allowed {
-		rules, limits = enforcedDenials(o.Hits)
+		rules, limits = a.enforcedDenials()
 	}
-	for hits := range byRule(o.Hits) {
-		n, known := a.numbers[hits[0].Rule]
-		if !known {
-			continue
-		}
-		c := &a.counts[n]
+	for i := range a.judged {
+		of := &a.judged[i]
+		c := &a.counts[of.number]
 		c.Events++
-		a.counted = append(a.counted, n)
-		if !denies(hits) {
+		a.counted = append(a.counted, of.number)
+		if !of.denied {
 			c.Allowed++
 			continue
 		}
 		c.Denied++
-		a.denied = append(a.denied, n)
-		c.share(rules, hits[0].Shadow)
-		for i := range hits {
-			if l := c.limit(hits[i].Limit); l != nil && !hits[i].Decision.Allowed {
-				l.share(limits, hits[i].Shadow)
+		a.denied = append(a.denied, of.number)
+		c.share(rules, of.hits[0].Shadow)
+		for h := range of.hits {
+			hit := &of.hits[h]
+			if l := c.limit(hit.Limit); l != nil && !hit.Decision.Allowed {
+				l.share(limits, hit.Shadow)
 			}
 		}
 	}
@@ -194,14 +235,15 @@ func denies(hits []rule.Hit) bool {
 
 // enforcedDenials returns how many enforced rules deny the event, and how many of their
 // limits.
-func enforcedDenials(hits []rule.Hit) (rules, limits int) {
-	for of := range byRule(hits) {
-		if of[0].Shadow || !denies(of) {
+func (a *attribution) enforcedDenials() (rules, limits int) {
+	for i := range a.judged {
+		of := &a.judged[i]
+		if of.hits[0].Shadow || !of.denied {
 			continue
 		}
 		rules++
-		for i := range of {
-			if !of[i].Decision.Allowed {
+		for h := range of.hits {
+			if !of.hits[h].Decision.Allowed {
 				limits++
 			}
 		}

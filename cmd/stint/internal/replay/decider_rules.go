@@ -42,7 +42,8 @@ type timedFields struct {
 func (f *timedFields) At() int64 { return f.t }
 
 func newRulesDecider(store stint.Store, o *Options, h hasher, fails *panics) *rulesDecider {
-	d := &rulesDecider{set: o.Rules, lines: lineReader{format: o.Format}, tally: newKeyTally(h, fails), show: o.show, attribution: newAttribution(o.Rules, o.Alone, memoryOf(store))}
+	d := &rulesDecider{set: o.Rules, lines: lineReader{format: o.Format}, tally: newKeyTally(h, fails), show: o.show}
+	d.attribution = newAttribution(o.Rules, d.tally.seen.set.seed, o.Alone, memoryOf(store))
 	d.store = rulesStore{Store: store, record: d.attribution.alone != nil}
 	return d
 }
@@ -114,9 +115,9 @@ func (d *rulesDecider) fields(*pending) fields { return d.event.fields }
 // enforced rule counted, has no binding claim.
 func (d *rulesDecider) report(out *result) {
 	*out = result{decision: d.outcome.Decision, caller: callerOf(d.event, d.outcome.Hits), counted: d.attribution.counted, denied: d.attribution.denied}
-	for i := range d.outcome.Hits {
-		if key := d.outcome.Hits[i].Key; key != "" {
-			d.tally.see(key)
+	for i := range d.attribution.judged {
+		if of := &d.attribution.judged[i]; of.hits[0].Key != "" {
+			d.tally.see(of.hash)
 		}
 	}
 	binding := d.binding()

@@ -19,7 +19,10 @@ func newKeyCounter(fails *panics) *keyCounter {
 }
 
 // add adds a key.
-func (c *keyCounter) add(key string) { *c.hashes.next() = maphash.String(c.set.seed, key) }
+func (c *keyCounter) add(key string) { c.addHash(maphash.String(c.set.seed, key)) }
+
+// addHash adds the key with this hash.
+func (c *keyCounter) addHash(hash uint64) { *c.hashes.next() = hash }
 
 // total ends the goroutine, and returns the number of distinct keys.
 func (c *keyCounter) total() int {

@@ -18,8 +18,8 @@ func newKeyTally(h hasher, fails *panics) *keyTally {
 	return &keyTally{hasher: h, seen: newKeyCounter(fails), denied: newRanking[string]()}
 }
 
-// see counts a key if it is new.
-func (k *keyTally) see(key string) { k.seen.add(key) }
+// see counts the key with this hash, under the seed of k.seen, if it is new.
+func (k *keyTally) see(hash uint64) { k.seen.addHash(hash) }
 
 // deny counts a denial of a key. show returns the form of the key for a report.
 func (k *keyTally) deny(key string, show func(string) string) {
