@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,10 @@ func (a *API) auditLog(r *request) (any, error) {
 	return auditBody{list}, nil
 }
 
+// formula matches what spreadsheets take for a formula. Some of them skip blanks, and read the
+// characters of East Asian keyboards.
+var formula = regexp.MustCompile(`^[\s\x{a0}\x{3000}]*[=+\-@＝＋－＠]|^[\t\r]`)
+
 // auditCSV returns entries as CSV. Names and reasons are what people wrote, so a value that a
 // spreadsheet would take for a formula begins with an apostrophe.
 func auditCSV(list []auditEntry) []byte {
@@ -173,7 +178,7 @@ func auditCSV(list []auditEntry) []byte {
 	for _, e := range list {
 		row := []string{e.Time.Format(time.RFC3339Nano), e.Who, string(e.Role), e.From, e.What, e.KeyHash, e.Why, e.Result, strconv.FormatBool(e.Forced), strconv.FormatUint(e.Version, 10)}
 		for i, value := range row {
-			if strings.ContainsAny(value[:min(1, len(value))], "=+-@\t\r") {
+			if formula.MatchString(value) {
 				row[i] = "'" + value
 			}
 		}

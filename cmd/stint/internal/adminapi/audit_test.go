@@ -85,3 +85,19 @@ func TestTheAuditLogIsExported(t *testing.T) {
 		t.Errorf("%q", row)
 	}
 }
+
+// Spreadsheets skip blanks before a formula, and some read the characters of East Asian keyboards.
+func TestAnExportHasNoFormulas(t *testing.T) {
+	for _, text := range []string{"=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1+1", "\r=1+1", "\n=1+1", "\u00a0=1+1", "\u3000+1", "＝1+1", "＋1", "－1", "＠SUM(A1)", "\ttext"} {
+		rows, err := csv.NewReader(strings.NewReader(string(auditCSV([]auditEntry{{Why: text}})))).ReadAll()
+		if err != nil || len(rows) != 2 || rows[1][6] != "'"+text {
+			t.Errorf("%q is exported as %q, %v", text, rows[1][6], err)
+		}
+	}
+	for _, text := range []string{"1 = 1", "a\n=1+1", "“=1+1”", " text", ""} {
+		rows, err := csv.NewReader(strings.NewReader(string(auditCSV([]auditEntry{{Why: text}})))).ReadAll()
+		if err != nil || len(rows) != 2 || rows[1][6] != text {
+			t.Errorf("%q is exported as %q, %v", text, rows[1][6], err)
+		}
+	}
+}
