@@ -64,22 +64,21 @@ function Frame({ hidden }: { hidden: boolean }) {
   const route = useRoute()
   const who = useLoad(async (signal) => {
     const { data } = await call('get', '/v1/whoami', { signal })
-    return { name: data.name, role: data.role, open: !data.token, features: data.features }
+    identity.set({ name: data.name, role: data.role, open: !data.token, features: data.features })
+    return data
   }, [])
-  useEffect(() => {
-    if (who.data) identity.set(who.data)
-  }, [who.data])
   useEffect(() => signedInAgain.watch(who.reload), [])
   const current = route.path[0] ?? pages[0]![0]
   const Current = current === 'tiers' ? Tiers : pages.find(([name]) => name === current)?.[2]
   if (hidden) return null
+  // The navigation depends on the user: it appears at once with the page, so that neither moves.
+  if (!who.data && !who.error) return <main key="loading"><Loading /></main>
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
       <Navigation current={current} />
       <main id="main" tabIndex={-1}>
         {who.error && <Failure what="The server was not reached" error={who.error} retry={who.reload} />}
-        {!who.data && !who.error && <Loading />}
         {who.data?.features.includes('emergency') && <EmergencyBanner />}
         {who.data && (Current ? <Current route={route} /> : <p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p>)}
       </main>

@@ -1,6 +1,8 @@
 // Drafts: what the user has written and not published. They stay in this browser, so that
 // neither a reload nor an expired token loses them, until the user publishes or discards
 // them, or signs out.
+import { storage } from './storage'
+
 export interface File {
   name: string
   text: string
@@ -14,11 +16,13 @@ export interface Draft {
   saved: string
 }
 
-const prefix = 'stint-draft:'
+// The drafts for servers below other prefixes of one host are in the same storage.
+const prefix = `stint-draft:${new URL('.', document.baseURI).pathname}:`
 
 export function readDraft(of: string): Draft | null {
   try {
-    return JSON.parse(localStorage.getItem(prefix + of) ?? 'null') as Draft | null
+    const draft = JSON.parse(storage()?.getItem(prefix + of) ?? 'null') as Draft | null
+    return draft?.files?.length ? draft : null
   } catch {
     return null
   }
@@ -26,20 +30,21 @@ export function readDraft(of: string): Draft | null {
 
 // keepDraft returns false if the browser has no room for the draft.
 export function keepDraft(of: string, draft: Draft): boolean {
+  const room = storage()
   try {
-    localStorage.setItem(prefix + of, JSON.stringify({ ...draft, saved: new Date().toISOString() }))
-    return true
+    room?.setItem(prefix + of, JSON.stringify({ ...draft, saved: new Date().toISOString() }))
+    return room !== undefined
   } catch {
     return false
   }
 }
 
 export function forgetDraft(of: string): void {
-  localStorage.removeItem(prefix + of)
+  storage()?.removeItem(prefix + of)
 }
 
 export function drafts(): string[] {
-  return Object.keys(localStorage).filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length))
+  return Object.keys(storage() ?? {}).filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length))
 }
 
 export function forgetDrafts(): void {

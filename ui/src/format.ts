@@ -52,7 +52,7 @@ export function perUnit(limit: string): string {
 
 // attribute returns the name of an attribute of requests as people call it.
 export function attribute(name: string): string {
-  return ({ api_key: 'API key', ip: 'address' } as Record<string, string>)[name] ?? name.replace(':', ' ')
+  return name === 'api_key' ? 'API key' : name === 'ip' ? 'address' : name.replace(':', ' ')
 }
 
 export function bytes(n: number): string {

@@ -8,7 +8,7 @@ export interface Route {
 }
 
 export function parse(hash: string): Route {
-  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
+  const [, path = '', query = ''] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash) ?? []
   return { path: path.split('/').filter(Boolean).map(decode), query: new URLSearchParams(query) }
 }
 

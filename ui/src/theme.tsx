@@ -1,3 +1,4 @@
+import { storage } from './storage'
 import { Store, useStore } from './store'
 
 type Theme = 'system' | 'light' | 'dark'
@@ -9,7 +10,7 @@ export const theme = new Store<Theme>(read())
 show(theme.value)
 
 function read(): Theme {
-  const value = localStorage.getItem(stored)
+  const value = storage()?.getItem(stored)
   return value === 'light' || value === 'dark' ? value : 'system'
 }
 
@@ -21,9 +22,13 @@ function show(value: Theme): void {
 export function ThemeSwitch() {
   const value = useStore(theme)
   const change = () => {
-    localStorage.setItem(stored, next[value])
     show(next[value])
     theme.set(next[value])
+    try {
+      storage()?.setItem(stored, next[value])
+    } catch {
+      // The storage is full of drafts: the choice is then not kept.
+    }
   }
   return <button type="button" class="quiet theme" onClick={change} title="System, light, dark">Theme: {value}</button>
 }

@@ -76,8 +76,8 @@ function Comparison({ of }: { of: Running }) {
     { title: 'Callers with the', value: (s: Side) => s.name },
     { title: 'Requests', value: (s: Side) => s.counts.requests, show: (s: Side) => <>{count(s.counts.requests)} <meter min={0} max={of.least_requests} value={s.counts.requests} aria-label={`${s.name}: ${s.counts.requests} of the ${of.least_requests} requests that a decision needs`} /></> },
     { title: 'Denied', value: (s: Side) => s.counts.denied, show: (s: Side) => count(s.counts.denied) },
-    { title: 'Denied share', value: (s: Side) => deniedShare(s.counts), show: (s: Side) => share(deniedShare(s.counts)) },
-    { title: 'Error share', value: (s: Side) => errorShare(s.counts), show: (s: Side) => share(errorShare(s.counts)) },
+    { title: 'Denied share', unit: '%', value: (s: Side) => 100 * deniedShare(s.counts), show: (s: Side) => share(deniedShare(s.counts)) },
+    { title: 'Error share', unit: '%', value: (s: Side) => 100 * errorShare(s.counts), show: (s: Side) => share(errorShare(s.counts)) },
   ]
   return (
     <Panel title="Comparison" note={`counted by ${many(of.nodes, 'node')}, every 5 seconds`}>

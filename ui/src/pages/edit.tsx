@@ -152,7 +152,7 @@ function Work({ target, start, line, discard }: { target: Target; start: Draft; 
   return (
     <>
       {start.saved && opened === 0 && <p class="box" role="status">This is your draft of <Time at={start.saved} />. <button type="button" onClick={discard}>Discard it</button></p>}
-      {full && <p class="box warn" role="alert">The browser has no room for the draft: a reload would lose it.</p>}
+      {full && <p class="box warn" role="alert">The browser keeps no draft, because its storage is full or forbidden: a reload would lose this text. To make room, discard other drafts in another window.</p>}
       {failed && <Failure what="The newer rules were not loaded, and nothing was published" error={failed} />}
       {clash && <ClashNote of={clash} />}
       {draft.files.length > 1 && <Choice label="File" of={draft.files.map((f) => [f.name, f.name] as const)} value={file.name} choose={(name) => amend({ file: name })} />}

@@ -187,7 +187,7 @@ function Limits({ name, caption, list, hint }: { name: string; caption: string; 
     { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <a href={href(['rules', s.rule ?? ''])}>{s.rule}</a> },
     { title: 'Limit', wide: true, value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
     { title: 'Left', value: (s: State) => s.remaining, show: (s: State) => <Left of={s} /> },
-    { title: 'Full again', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
+    { title: 'Full again', unit: 'ms', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
     { title: 'State', value: verdict, show: (s: State) => <Badge kind={verdict(s) === 'allowed' ? 'good' : 'bad'}>{verdict(s)}</Badge> },
   ]
   return <Table name={name} caption={caption} rows={list} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty={hint ? `No rule counts this caller: ${hint}` : 'No rule counts this caller.'} />

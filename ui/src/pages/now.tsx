@@ -2,7 +2,7 @@
 // banner while decisions are made without the store.
 import { useMemo } from 'preact/hooks'
 import type { Schemas } from '../api'
-import { duration, many, rate, share } from '../format'
+import { count, duration, many, rate, share } from '../format'
 import { deniedShare, others, rates, requestsOf, useLive, type Counts, type Live, type Node, type Point, type Rate, type Second } from '../live'
 import { Badge, Choice, Empty, Loading, Page, Panel, Tile, Time } from '../parts/basic'
 import { CanaryBanner } from '../parts/canary'
@@ -31,6 +31,7 @@ export function Now({ route }: { route: Route }) {
       )}
       {who?.features.includes('canary') && <CanaryBanner />}
       <Versions nodes={live.nodes} />
+      <Degraded live={live} scope={scope} />
       {scope === 'node' ? <ThisNode live={live} rule={route.query.get('rule') ?? ''} /> : <AllNodes live={live} />}
     </Page>
   )
@@ -47,7 +48,6 @@ function ThisNode({ live, rule }: { live: Live; rule: string }) {
   if (!last) return live.status === 'live' ? <Empty>The node has counted nothing yet.</Empty> : <Loading />
   return (
     <>
-      {last.degradation && <Banner of={last.degradation} />}
       <Tiles seconds={live.seconds.slice(-recent)} />
       <Graph seconds={live.seconds} rule={rule} />
       <Rules seconds={live.seconds} />
@@ -55,10 +55,34 @@ function ThisNode({ live, rule }: { live: Live; rule: string }) {
   )
 }
 
-function Banner({ of }: { of: Degradation }) {
+// Degraded has a banner for this node, or for each node of all, that decides without the store.
+function Degraded({ live, scope }: { live: Live; scope: Scope }) {
+  const here = live.seconds.at(-1)?.degradation
+  const nodes = live.nodes.flatMap((n) => (n.traffic?.degradation ? [{ name: n.address || n.id, of: n.traffic.degradation }] : []))
+  if (scope === 'all') {
+    return (
+      <>
+        {nodes.slice(0, mostBanners).map((n) => <Banner key={n.name} of={n.of} node={n.name} />)}
+        {nodes.length > mostBanners && <p class="box bad">And {many(nodes.length - mostBanners, 'other node')}: the table has the rates of each.</p>}
+      </>
+    )
+  }
+  const elsewhere = live.nodes.length > 1 ? nodes.length - (here ? 1 : 0) : 0
+  return (
+    <>
+      {here && <Banner of={here} />}
+      {elsewhere > 0 && <p class="box bad" role="status"><strong>{many(elsewhere, here ? 'other node' : 'node')} of {count(live.nodes.length)} decide{elsewhere === 1 ? 's' : ''} requests without the store.</strong> <button type="button" class="link" onClick={() => amend({ nodes: 'all' })}>Look at all nodes</button></p>}
+    </>
+  )
+}
+
+// mostBanners bounds the nodes that have a banner of their own.
+const mostBanners = 8
+
+function Banner({ of, node = '' }: { of: Degradation; node?: string }) {
   return (
     <div class="box bad" role="alert">
-      <p><strong>Degraded since <Time at={of.since} />:</strong> {share(of.share)} of the requests of the last 10 seconds were decided without the store.</p>
+      <p><strong>{node ? <><code>{node}</code> is degraded</> : 'Degraded'} since <Time at={of.since} />:</strong> {share(of.share)} of the requests of the last 10 seconds were decided without the store.</p>
       <ul>
         {of.shards.map((s) => (
           <li key={s.shard}>{s.shard ? <code>{s.shard}</code> : 'the store'} since <Time at={s.since} />{s.open && <> <Badge kind="bad">circuit open</Badge></>}{policies(s.policies)}</li>
@@ -137,12 +161,12 @@ function Rules({ seconds }: { seconds: Second[] }) {
 
 function RulesPanel({ rates: of, note, chart = false }: { rates: Map<string, Rate>; note: string; chart?: boolean }) {
   const rows: Row[] = [...of].map(([rule, r]) => ({ rule, ...r })).sort((a, b) => requestsOf(b) - requestsOf(a))
-  const number = (title: string, name: keyof Rate) => ({ title, value: (r: Row) => r[name], show: (r: Row) => (r[name] ? rate(r[name]) : <span class="quiet">0</span>) })
+  const number = (title: string, name: keyof Rate) => ({ title, unit: 'a second', value: (r: Row) => r[name], show: (r: Row) => (r[name] ? rate(r[name]) : <span class="quiet">0</span>) })
   const columns = [
     { title: 'Rule', value: (r: Row) => r.rule, show: (r: Row) => (r.rule.startsWith('(') ? <span class="quiet">{r.rule === others ? 'all others' : r.rule}</span> : <a href={href(['rules', r.rule])}>{r.rule}</a>) },
     number('Allowed', 'allowed'),
     number('Denied', 'denied'),
-    { title: 'Denied share', value: deniedShare, show: (r: Row) => share(deniedShare(r)) },
+    { title: 'Denied share', unit: '%', value: (r: Row) => 100 * deniedShare(r), show: (r: Row) => share(deniedShare(r)) },
     number('Shadow', 'shadow'),
     number('Degraded', 'degraded'),
     ...(chart ? [{ title: '', value: () => '', show: (r: Row) => <button type="button" class="quiet" aria-label={`Chart of ${r.rule}`} onClick={() => amend({ rule: r.rule })}>Chart</button> }] : []),
@@ -158,22 +182,26 @@ function AllNodes({ live }: { live: Live }) {
   if (live.nodesError) return <p class="box bad" role="alert"><strong>The nodes are not known:</strong> {live.nodesError}.</p>
   if (live.status === 'opening') return <Loading />
   const traffic = live.nodes.flatMap((n) => (n.traffic ? [n.traffic] : []))
-  const total: Rate = { allowed: 0, denied: 0, shadow: 0, degraded: 0 }
-  for (const t of traffic) for (const name of Object.keys(total) as (keyof Rate)[]) total[name] += (1000 * t[name]) / t.length_ms
-  const number = (title: string, name: keyof Rate) => ({ title, value: (n: Node) => perSecond(n, name), show: (n: Node) => (n.traffic ? rate(perSecond(n, name)) : '–') })
+  const total = (of: (t: Second) => number) => traffic.reduce((sum, t) => sum + (1000 * of(t)) / t.length_ms, 0)
+  const requests = total((t) => t.allowed + t.denied)
+  const slowest = (of: (t: Second) => number | undefined) => Math.max(0, ...traffic.map((t) => of(t) ?? 0))
+  const number = (title: string, name: keyof Rate) => ({ title, unit: 'a second', value: (n: Node) => perSecond(n, name), show: (n: Node) => (n.traffic ? rate(perSecond(n, name)) : '–') })
   const columns = [
     { title: 'Node', value: (n: Node) => n.address || n.id, show: (n: Node) => <code>{n.address || n.id}</code> },
     { title: 'Rules', value: (n: Node) => n.version, show: (n: Node) => `version ${n.version}` },
     number('Allowed', 'allowed'), number('Denied', 'denied'), number('Shadow', 'shadow'), number('Degraded', 'degraded'),
-    { title: 'p99 of checks', value: (n: Node) => n.traffic?.check_p99_us ?? 0, show: (n: Node) => latency(n.traffic?.check_p99_us ?? 0) },
+    { title: 'p99 of checks', unit: 'µs', value: (n: Node) => n.traffic?.check_p99_us ?? 0, show: (n: Node) => latency(n.traffic?.check_p99_us ?? 0) },
   ]
   return (
     <>
       <div class="tiles">
-        <Tile label="requests" value={rate(total.allowed + total.denied)} note={`of ${many(traffic.length, 'node')}`} />
-        <Tile label="denied" value={share(total.denied / (total.allowed + total.denied || 1))} note={rate(total.denied)} />
-        <Tile label="shadow" value={rate(total.shadow)} />
-        <Tile label="degraded" value={share(total.degraded / (total.allowed + total.denied || 1))} kind={total.degraded ? 'bad' : ''} />
+        <Tile label="requests" value={rate(requests)} note={`of ${many(traffic.length, 'node')}`} />
+        <Tile label="denied" value={share(total((t) => t.denied) / (requests || 1))} note={rate(total((t) => t.denied))} />
+        <Tile label="degraded" value={share(total((t) => t.degraded) / (requests || 1))} kind={total((t) => t.degraded) ? 'bad' : ''} />
+        <Tile label="unmatched" value={share(total((t) => t.unmatched) / (requests || 1))} note="no rule" />
+        <Tile label="errors" value={rate(total((t) => t.errors))} kind={total((t) => t.errors) ? 'bad' : ''} />
+        <Tile label="p99 of checks" value={latency(slowest((t) => t.check_p99_us))} note="of the slowest node" />
+        <Tile label="p99 of the store" value={latency(slowest((t) => t.store_p99_us))} note="of the slowest node" />
       </div>
       <Panel title="All nodes together" note="every 5 seconds, the sum of what each node announced last">
         <PointsChart points={live.points} />

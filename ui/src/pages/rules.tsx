@@ -7,7 +7,7 @@ import { useLoad } from '../load'
 import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Tile, Time } from '../parts/basic'
 import { Change } from '../parts/change'
 import { SecondsChart } from '../parts/seconds'
-import { Table } from '../parts/table'
+import { Table, asText, type Column } from '../parts/table'
 import { amend, go, href, useRoute, type Route } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
@@ -62,7 +62,7 @@ function List({ q, sort, offset, since }: { q: string; sort: Order; offset: numb
           {orders.map(([name, title]) => <option key={name} value={name}>{title}</option>)}
         </select></label>
         <span class="quiet" role="status">{found.data && (found.data.found === found.data.total ? count(found.data.total) : `${count(found.data.found)} of ${count(found.data.total)}`)}</span>
-        <Copy text={() => (found.data?.rules ?? []).map((r) => [r.id, r.mode, conditionsOf(r), limitsOf(r)].join('\t')).join('\n')} />
+        {found.data && <Copy label={found.data.found > pageSize ? `Copy these ${found.data.rules.length}` : 'Copy'} text={() => asText(found.data?.rules ?? [], copied)} />}
         {since && <span class="quiet">in force <Time at={since} relative /></span>}
       </div>
       <Await of={found} what="The rules were not loaded">
@@ -75,6 +75,19 @@ function List({ q, sort, offset, since }: { q: string; sort: Order; offset: numb
     </>
   )
 }
+
+// copied are the columns of a copy of the list.
+const copied: Column<Rule>[] = [
+  { title: 'Rule', value: (r) => r.id },
+  { title: 'Mode', value: (r) => r.mode },
+  { title: 'Matches', value: conditionsOf },
+  { title: 'Limit', value: limitsOf },
+  { title: 'Requests', unit: 'a second', value: (r) => requestsOf(r.rates) },
+  { title: 'Denied', unit: '%', value: (r) => 100 * deniedShare(r.rates) },
+  { title: 'Denied in shadow mode', unit: '%', value: (r) => 100 * shadowShare(r.rates) },
+  { title: 'Overrides', value: (r) => r.overrides ?? 0 },
+  { title: 'Changed', value: (r) => r.changed?.time ?? '' },
+]
 
 function RulesTable({ rules }: { rules: Rule[] }) {
   return (

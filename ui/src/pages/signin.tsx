@@ -1,12 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { forgetDrafts, drafts } from '../draft'
 import type { Question } from '../session'
-import { signOut } from '../session'
+import { identity, signOut } from '../session'
+import { useStore } from '../store'
 
 // SignIn asks for the token over the open page, whose state stays.
 export function SignIn({ question }: { question: Question }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const [token, setToken] = useState('')
+  const first = useStore(identity) === null
   useEffect(() => {
     if (!dialog.current?.open) dialog.current?.showModal()
   }, [])
@@ -15,10 +17,10 @@ export function SignIn({ question }: { question: Question }) {
     if (token.trim()) question.answer(token.trim())
   }
   return (
-    <dialog ref={dialog} class={question.again ? '' : 'first'} aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()}>
+    <dialog ref={dialog} class={first ? 'first' : ''} aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()}>
       <form onSubmit={submit}>
-        <h1 id="sign-in-title">{question.again ? 'Sign in again' : 'Sign in to Stint'}</h1>
-        {question.again && <p class="box bad" role="alert">The server refused the token. What you have written is still here: with another token the page goes on.</p>}
+        <h1 id="sign-in-title">{first ? 'Sign in to Stint' : 'Sign in again'}</h1>
+        {question.again && <p class="box bad" role="alert">The server refused the token. {first ? 'Give the token itself, not the hash that the file of tokens has.' : 'What you have written is still here: with another token the page goes on.'}</p>}
         <label class="field">
           <span class="label">Admin token</span>
           <input type="password" name="token" autocomplete="off" spellcheck={false} required autofocus value={token} onInput={(e) => setToken(e.currentTarget.value)} />

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { call, type Schemas } from '../api'
+import { call, callText, type Schemas } from '../api'
 import { useLoad } from '../load'
 import { Await, Badge, Page, Panel, Time } from '../parts/basic'
 import { Change } from '../parts/change'
@@ -31,8 +31,8 @@ function List({ route }: { route: Route }) {
     { title: 'Time', value: (v: Version) => v.time ?? '', show: (v: Version) => <Time at={v.time} /> },
     { title: 'Who', value: (v: Version) => v.author ?? '' },
     { title: 'Reason', wide: true, value: (v: Version) => v.comment ?? '' },
-    { title: 'From', value: () => '', show: pick('from', from) },
-    { title: 'To', value: () => '', show: pick('to', to) },
+    { title: 'From', control: true, value: () => '', show: pick('from', from) },
+    { title: 'To', control: true, value: () => '', show: pick('to', to) },
     ...(admin ? [{ title: '', value: () => '', show: (v: Version) => (v.version === current ? null : <a class="button" href={href(['versions', String(v.version), 'rollback'])} aria-label={`Roll back to version ${v.version}`}>Roll back…</a>) }] : []),
   ]
   return (
@@ -102,14 +102,23 @@ function OneVersion({ version }: { version: number }) {
 
 function Rollback({ version }: { version: number }) {
   const [reason, setReason] = useState('')
+  const [overtaken, setOvertaken] = useState(0) // counts the changes of others since the page was opened
+  // The tag of the rules that the effects are shown for.
+  const rules = useLoad((signal) => callText('get', '/rules', { accept: 'application/yaml', signal }), [overtaken])
   return (
     <Page title={`Roll back to version ${version}`} lead="The server publishes the rules of that version again, as a new version. Nothing is published until you confirm.">
-      <Change whole
-        verb={`Roll back to version ${version}`} reason={reason} setReason={setReason}
-        send={({ signal, reason: why, ...query }) => call('post', '/rules/rollback', { body: { version }, query, reason: why ?? '', signal })}
-        done={(o) => go(['versions', String(o.version)])}
-        cancel={() => go(['versions'])}
-      />
+      {overtaken > 0 && <p class="box warn" role="alert"><strong>Somebody else has published a change meanwhile, so nothing was rolled back.</strong> The effects below are those on the newest rules.</p>}
+      <Await of={rules} what="The rules in force were not loaded, and nothing was changed">
+        {({ etag }) => (
+          <Change key={etag} whole
+            verb={`Roll back to version ${version}`} reason={reason} setReason={setReason}
+            send={({ signal, reason: why, ...query }) => call('post', '/rules/rollback', { body: { version }, query, ...(query.dry_run ? {} : { ifMatch: etag }), reason: why ?? '', signal })}
+            conflict={() => setOvertaken(overtaken + 1)}
+            done={(o) => go(['versions', String(o.version)])}
+            cancel={() => go(['versions'])}
+          />
+        )}
+      </Await>
     </Page>
   )
 }

@@ -14,7 +14,7 @@ export interface Series {
 
 // Chart draws one line for each series. times are seconds since the epoch. With span it shows
 // the last seconds of that number, and all of them without.
-export function Chart({ label, unit, times, series, height = 220, span = 0 }: { label: string; unit: string; times: number[]; series: Series[]; height?: number; span?: number }) {
+export function Chart({ label, unit, times, series, span = 0 }: { label: string; unit: string; times: number[]; series: Series[]; span?: number }) {
   const host = useRef<HTMLDivElement>(null)
   const plot = useRef<Plot>(null)
   const [error, setError] = useState<Error>()
@@ -30,7 +30,7 @@ export function Chart({ label, unit, times, series, height = 220, span = 0 }: { 
         if (closed) return
         plot.current?.destroy()
         const now = latest.current
-        plot.current = chunk.draw(element, { unit, series: now.series, height, span }, now.times, now.series.map((s) => s.values))
+        plot.current = chunk.draw(element, { unit, series: now.series, span }, now.times, now.series.map((s) => s.values))
       }, setError)
     }
     draw()
@@ -55,7 +55,7 @@ export function Chart({ label, unit, times, series, height = 220, span = 0 }: { 
         <span class="quiet">{unit}, {zone()}</span>
       </figcaption>
       {error && <Failure what="The chart was not loaded" error={error} />}
-      <div ref={host} role="img" aria-label={`${label}: the table has the numbers`} />
+      <div ref={host} class="plot" role="img" aria-label={`${label}: the table has the numbers`} />
     </figure>
   )
 }

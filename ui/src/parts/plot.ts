@@ -6,7 +6,6 @@ import type { Series } from './chart'
 export interface Settings {
   unit: string
   series: Series[]
-  height: number
   span: number
 }
 
@@ -21,16 +20,16 @@ export function draw(host: HTMLElement, settings: Settings, times: number[], val
   const plot = new uPlot(options(host, settings), [times, ...values], host)
   return {
     show: (at, now) => plot.setData([at, ...now]),
-    resize: () => plot.setSize({ width: host.clientWidth, height: settings.height }),
+    resize: () => plot.setSize({ width: host.clientWidth, height: host.clientHeight }),
     destroy: () => plot.destroy(),
   }
 }
 
-function options(host: HTMLElement, { unit, series, height, span }: Settings): uPlot.Options {
+function options(host: HTMLElement, { unit, series, span }: Settings): uPlot.Options {
   const axis = { stroke: colourOf(host, 'quiet'), grid: { stroke: colourOf(host, 'grid'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
   return {
     width: host.clientWidth || 300,
-    height,
+    height: host.clientHeight,
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
     scales: { x: { range: (_, min, max) => [span ? max - span : min, max] }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },

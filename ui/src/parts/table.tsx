@@ -11,6 +11,7 @@ export interface Column<T> {
   // unit is that of the values; copies have it in the title.
   unit?: string
   wide?: boolean // its texts are sentences
+  control?: boolean // it has no value
   show?: (row: T) => ComponentChildren
 }
 
@@ -73,6 +74,7 @@ function Head<T>({ column, sort, name, numeric }: { column: Column<T>; sort: str
   const up = sort === column.title
   const down = sort === `-${column.title}`
   if (!column.title) return <th><span class="unseen">Actions</span></th>
+  if (column.control) return <th scope="col" class="control">{column.title}</th>
   const next = numeric ? (down ? column.title : up ? '' : `-${column.title}`) : up ? `-${column.title}` : down ? '' : column.title
   return (
     <th scope="col" class={numeric ? 'number' : ''} aria-sort={up ? 'ascending' : down ? 'descending' : 'none'}>
@@ -109,11 +111,17 @@ function sorted<T>(rows: T[], columns: Column<T>[], sort: string): T[] {
   })
 }
 
-// asText has a line for each row, with tabs between the columns, as spreadsheets paste it. Callers
-// choose many values: what a spreadsheet would take for a formula begins with an apostrophe.
-function asText<T>(rows: T[], columns: Column<T>[]): string {
-  const named = columns.filter((c) => c.title)
-  const cell = (value: string | number) => (typeof value === 'number' ? String(value) : value.replace(/[\t\n\r]/g, ' ').replace(/^ *[=+\-@]/, "'$&"))
+// asText has a line for each row, with tabs between the columns, as spreadsheets paste it.
+export function asText<T>(rows: T[], columns: Column<T>[]): string {
+  const named = columns.filter((c) => c.title && !c.control)
   const lines = rows.map((row) => named.map((c) => cell(c.value(row))).join('\t'))
   return [named.map((c) => (c.unit ? `${c.title} (${c.unit})` : c.title)).join('\t'), ...lines].join('\n')
+}
+
+// cell returns a value for one cell. Callers choose many values: what a spreadsheet would take for a
+// formula begins with an apostrophe, and what it would take for a quoted text is quoted.
+function cell(value: string | number): string {
+  if (typeof value === 'number') return String(value)
+  const line = value.replace(/[\t\n\r]/g, ' ').replace(/^\s*[=+\-@＝＋－＠]/, "'$&")
+  return line.startsWith('"') ? `"${line.replace(/"/g, '""')}"` : line
 }

@@ -97,6 +97,28 @@ func (b *tab) publish(reason string) {
 	b.await("location.hash === '#/rules/orders'")
 }
 
+// A rollback is published on the rules whose effects were shown, or not at all.
+func TestARollbackIsOvertaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 30/m\n")
+	b := newTab(t, w.pages()+"#/versions/1/rollback", desk)
+	b.signIn(admin)
+	b.sees("30 a minute for each API key → 20 a minute for each API key")
+	b.fill("Reason", "too many orders")
+	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 40/m\n")
+	b.click("Roll back to version 1")
+	b.sees("Somebody else has published a change meanwhile, so nothing was rolled back.")
+	b.sees("40 a minute for each API key → 20 a minute for each API key")
+	b.audit("a rollback that was overtaken")
+	b.click("Roll back to version 1")
+	b.sees("All versions")
+	b.sees("too many orders")
+	if got := w.do(http.MethodGet, "/rules/orders", ""); !strings.Contains(got, "20/m") {
+		t.Error(got)
+	}
+}
+
 // Where both changed the same lines, the editor keeps those of the user, and takes the others
 // on demand: the text of the other is beside that of the user, or in one column on a phone.
 func TestConflictIsSolvedByHand(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// prefixed returns the address of the pages below a prefix of a proxy. change changes the requests.
+// prefixed returns the address of the pages below a prefix of a proxy, which has them below /other
+// too. change changes the requests.
 func (w *world) prefixed(change func(*http.Request)) string {
 	w.t.Helper()
 	target, err := url.Parse("http://" + w.admin)
@@ -23,10 +24,15 @@ func (w *world) prefixed(change func(*http.Request)) string {
 	}
 	pass := httputil.NewSingleHostReverseProxy(target)
 	pass.FlushInterval = -1
-	proxy := httptest.NewServer(http.StripPrefix("/prefix", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	changed := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		change(r)
 		pass.ServeHTTP(out, r)
-	})))
+	})
+	mux := http.NewServeMux()
+	for _, prefix := range []string{"/prefix", "/other"} {
+		mux.Handle(prefix+"/", http.StripPrefix(prefix, changed))
+	}
+	proxy := httptest.NewServer(mux)
 	w.t.Cleanup(proxy.Close)
 	return proxy.URL + "/prefix/ui/"
 }

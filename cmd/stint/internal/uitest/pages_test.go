@@ -64,6 +64,24 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 }
 
+// What the page Now has shown stays at its place while the chart is loaded.
+func TestThePageNowDoesNotShift(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	busy(w)
+	for _, l := range []look{desk, phone} {
+		b := newTab(t, w.pages(), l)
+		b.eval(`window.shifts = []; new PerformanceObserver(list => shifts.push(...list.getEntries())).observe({type: 'layout-shift', buffered: true}); 0`)
+		b.signIn(viewer)
+		b.sees("orders")
+		b.await("document.querySelector('canvas')")
+		b.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))") // the observer is told after the frame
+		if moved, _ := b.eval("shifts.reduce((sum, s) => sum + s.value, 0)").(float64); moved > 0.01 {
+			t.Errorf("%d pixels wide: the page shifts by %v: %v", l.width, moved, b.eval("shifts.flatMap(s => s.sources.map(o => `${o.node?.className} from ${o.previousRect.y} to ${o.currentRect.y}`)).join('; ')"))
+		}
+	}
+}
+
 // busy gives the server something to show.
 func busy(w *world) {
 	w.t.Helper()

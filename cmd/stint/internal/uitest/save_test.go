@@ -50,15 +50,50 @@ func TestAuditIsSavedAsItIsFiltered(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.saved("Export JSON", "stint-audit.json")), &body); err != nil || len(body.Entries) != 5 || body.Entries[4].Why != formula {
 		t.Errorf("%+v, %v", body, err)
 	}
+	b.fill("Filter: Changes", "HYPERLINK")
+	b.sees("1 of 5")
+	if lines := strings.Split(b.copied(), "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "Time\tWho\tWhat") || !strings.Contains(lines[1], "\t'"+formula+"\t") {
+		t.Errorf("%q", lines)
+	}
+}
+
+// copied clicks the first control that copies, and returns what the clipboard then has.
+func (b *tab) copied() string {
+	b.t.Helper()
 	for _, permission := range []string{"clipboard-read", "clipboard-write"} {
 		b.run(browser.SetPermission(&browser.PermissionDescriptor{Name: permission}, browser.PermissionSettingGranted))
 	}
-	b.fill("Filter: Changes", "HYPERLINK")
-	b.sees("1 of 5")
 	b.click("Copy")
 	b.sees("Copied")
-	copied, _ := b.eval("navigator.clipboard.readText()").(string)
-	if lines := strings.Split(copied, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "Time\tWho\tWhat") || !strings.Contains(lines[1], "\t'"+formula+"\t") {
-		t.Errorf("%q", copied)
+	text, _ := b.eval("navigator.clipboard.readText()").(string)
+	return text
+}
+
+// What is copied has a column for each value with its unit, and no cell that a spreadsheet takes for
+// a formula, for a quoted text or for several cells.
+func TestCopiesHaveUnitsAndNoFormulas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do(http.MethodPut, "/rules/-orders", "{match: {path_prefix: /v1/orders}, by: [api_key], limit: 30/h}")
+	for _, why := range []string{"%22%3D1%2B1%22", "%22open", "%EF%BC%9D1%2B1", "a%09b"} {
+		w.do(http.MethodPost, "/v1/reset?comment="+why, `{"key":"sk_live_0","rule":"orders"}`)
+	}
+	b := newTab(t, w.pages()+"#/audit?what=reset&audit.sort=Reason", desk)
+	b.signIn(viewer)
+	b.sees("4")
+	for _, cell := range []string{"\t\"\"\"=1+1\"\"\"\t", "\t\"\"\"open\"\t", "\t'＝1+1\t"} {
+		if got := b.copied(); !strings.Contains(got, cell) || len(strings.Split(got, "\n")) != 5 {
+			t.Errorf("the copy lacks %q: %q", cell, got)
+		}
+	}
+	b.goTo("#/rules?q=-orders")
+	b.await("document.querySelector('[aria-label=Rules] td')")
+	if got := b.copied(); !strings.HasPrefix(got, "Rule\tMode\tMatches\tLimit\tRequests (a second)\tDenied (%)\t") || !strings.Contains(got, "\n'-orders\tenforce\tpath_prefix /v1/orders\t30 an hour for each API key\t0\t0\t") {
+		t.Errorf("%q", got)
+	}
+	b.goTo("#/versions")
+	b.sees("in force")
+	if got, _, _ := strings.Cut(b.copied(), "\n"); got != "Version\tTime\tWho\tReason" {
+		t.Errorf("%q", got)
 	}
 }

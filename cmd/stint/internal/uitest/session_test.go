@@ -45,6 +45,10 @@ func TestAnExpiredTokenLosesNothing(t *testing.T) {
 	tokens := [3]string{viewer, operator, admin}
 	const ofViewer, ofOperator, ofAdmin = 0, 1, 2
 	b := newTab(t, w.pages()+"#/rules", desk)
+	b.fill("Admin token", "another")
+	b.run(chromedp.KeyEvent("\r"))
+	b.sees("The server refused the token. Give the token itself")
+	b.lacks("What you have written is still here")
 	b.signIn(viewer)
 	b.sees("logins")
 	b.lacks("New rule…")

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
+	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/redistest"
 )
@@ -80,8 +83,20 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 	b.await(`/since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+: [\d.]+ % of the requests of the last 10 seconds/.test(document.querySelector('[role=alert]').innerText)`)
 	b.await("document.querySelector('[role=alert] time').title.endsWith('UTC')")
 	b.audit("a banner")
-
-	b.goTo("#/nodes")
+	other := *w
+	other.admin, other.http, other.state, other.options = processtest.FreeAddr(t), processtest.FreeAddr(t), t.TempDir(), []string{"--store", "memory"}
+	other.start()
+	b.run(chromedp.Navigate(other.pages()))
+	b.signIn(viewer)
+	b.sees("1 node of 2 decides requests without the store.")
+	b.lacks("Degraded since")
+	b.click("Look at all nodes")
+	b.await(`/\S+ is degraded since \d{4}.*: [\d.]+ % of the requests/.test(document.querySelector('[role=alert]').innerText)`)
+	b.sees(store.Addr() + " since")
+	b.sees("unmatched")
+	b.audit("a banner of another node")
+	b.run(chromedp.Navigate(w.pages() + "#/nodes"))
+	b.signIn(viewer)
 	b.sees("store unavailable")
 	status := w.self()
 	if status.StoreUp || status.LastError == nil || len(status.Breakers) != 3 {
