@@ -80,7 +80,7 @@ function Frame({ hidden }: { hidden: boolean }) {
       <main id="main" tabIndex={-1}>
         {who.error && <Failure what="The server was not reached" error={who.error} retry={who.reload} />}
         {who.data?.features.includes('emergency') && <EmergencyBanner />}
-        {who.data && (Current ? <Current route={route} /> : <p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p>)}
+        {who.data && (Current ? <Current route={route} /> : <Page title="No such page"><p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p></Page>)}
       </main>
     </>
   )

@@ -5,6 +5,7 @@ import { call, type Schemas } from '../api'
 import { attribute, count, duration } from '../format'
 import { useLoad } from '../load'
 import { Await, Badge, Empty, Failure, Field, Page, Panel, Time } from '../parts/basic'
+import { RuleLink } from '../parts/rule'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
 import { Entries } from './audit'
@@ -110,7 +111,7 @@ function Found({ caller, name }: { caller: Caller; name: (hash: string) => void 
           <Panel title="Last denials" note="by this node">
             <Denials list={found.denials} />
           </Panel>
-          <Matching caller={caller} />
+          <Matching key={changes} caller={caller} />
           {found.hash && <Done key={changes} hash={found.hash} />}
         </>
       )}
@@ -127,24 +128,26 @@ function Matching({ caller }: { caller: Caller }) {
 }
 
 type ExplainedRule = Schemas['ExplainedRule']
+type Decides = Schemas['Explained']['list']
 
 function Explained({ caller }: { caller: Caller }) {
-  const explained = useLoad(async (signal) => (await call('post', '/v1/explain', { body: { attributes: attributesOf(caller) }, signal })).data.rules.filter((r) => r.matches), [JSON.stringify(caller)])
-  const columns = [
-    { title: 'Rule', value: (r: ExplainedRule) => r.rule, show: (r: ExplainedRule) => <a href={href(['rules', r.rule])}>{r.rule}</a> },
+  const explained = useLoad(async (signal) => (await call('post', '/v1/explain', { body: { attributes: attributesOf(caller) }, signal })).data, [JSON.stringify(caller)])
+  const columns = (list: Decides) => [
+    { title: 'Rule', value: (r: ExplainedRule) => r.rule, show: (r: ExplainedRule) => <RuleLink id={r.rule} /> },
     { title: 'Mode', value: (r: ExplainedRule) => r.mode },
-    { title: 'Does', value: doesOf },
+    { title: 'Does', value: (r: ExplainedRule) => doesOf(r, list) },
     { title: 'Limits', value: (r: ExplainedRule) => r.words ?? '' },
     { title: 'From', value: sourceOf },
   ]
   return (
     <Await of={explained} what="The rules were not explained">
-      {(rules) => <Table name="explained" caption="Rules that match" rows={rules} columns={columns} keyOf={(r) => r.rule} empty={`No rule matches a request ${caller.path ? 'with this path and method' : 'without a path. Give the path'}.`} />}
+      {({ list, rules }) => <Table name="explained" caption="What the rules do with such a request" rows={rules.filter((r) => r.matches)} columns={columns(list)} keyOf={(r) => r.rule} empty={`No rule matches a request ${caller.path ? 'with this path and method' : 'without a path. Give the path'}.`} />}
     </Await>
   )
 }
 
-function doesOf(r: ExplainedRule): string {
+function doesOf(r: ExplainedRule, list: Decides): string {
+  if (list !== 'none') return `does not count: the ${list} list decides`
   if (r.denies) return 'denies all'
   if (r.counts) return `counts by ${(r.by ?? []).join(', ') || 'nothing'}${r.cost !== undefined && r.cost !== 1 ? `, costs ${count(r.cost)}` : ''}`
   if (r.missing?.length) return `does not count: the request has no ${r.missing.join(', ')}`
@@ -184,7 +187,7 @@ function InCanary({ of }: { of: NonNullable<Why['canary']> }) {
 
 function Limits({ name, caption, list, hint }: { name: string; caption: string; list: State[]; hint?: string | undefined }) {
   const columns = [
-    { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <a href={href(['rules', s.rule ?? ''])}>{s.rule}</a> },
+    { title: 'Rule', value: (s: State) => s.rule ?? '', show: (s: State) => <RuleLink id={s.rule ?? ''} /> },
     { title: 'Limit', wide: true, value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
     { title: 'Left', value: (s: State) => s.remaining, show: (s: State) => <Left of={s} /> },
     { title: 'Full again', unit: 'ms', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
@@ -206,9 +209,9 @@ function verdict(s: State): string {
 export function Denials({ list }: { list: Denial[] }) {
   const columns = [
     { title: 'Time', value: (d: Denial) => d.time, show: (d: Denial) => <Time at={d.time} /> },
-    { title: 'Rule', value: (d: Denial) => d.rule || 'deny list', show: (d: Denial) => (d.rule ? <a href={href(['rules', d.rule])}>{d.rule}</a> : 'deny list') },
+    { title: 'Rule', value: (d: Denial) => d.rule || 'deny list', show: (d: Denial) => (d.rule ? <RuleLink id={d.rule} /> : 'deny list') },
     { title: 'Why', value: reasonOf, wide: true },
-    { title: 'Path', value: (d: Denial) => d.path ?? '', show: (d: Denial) => <code>{d.path}</code> },
+    { title: 'Path', wide: true, value: (d: Denial) => d.path ?? '', show: (d: Denial) => <code>{d.path}</code> },
     { title: 'Surface', value: (d: Denial) => d.surface },
     { title: 'Key', value: (d: Denial) => d.key, show: (d: Denial) => <code title={`hash ${d.hash}`}>{d.key}</code> },
   ]

@@ -45,7 +45,7 @@ export function Lists() {
 function Entries({ list, remove }: { list: Entry[]; remove?: (e: Entry) => void }) {
   const columns = [
     { title: 'List', value: listOf, show: (e: Entry) => <Badge kind={e.deny ? 'bad' : 'good'}>{listOf(e)}</Badge> },
-    { title: 'Entry', value: (e: Entry) => e.match, show: (e: Entry) => <code>{e.match}</code> },
+    { title: 'Entry', wide: true, value: (e: Entry) => e.match, show: (e: Entry) => <code>{e.match}</code> },
     { title: 'Of', value: scopeOf, show: (e: Entry) => (e.rule ? <>rule <a href={href(['rules', e.rule])}>{e.rule}</a></> : 'all rules') },
     { title: 'Ends', value: (e: Entry) => e.until ?? '', show: (e: Entry) => (e.until ? <><Time at={e.until} />{e.ended && <> <Badge kind="plain">ended</Badge></>}</> : 'never') },
     { title: 'Reason', wide: true, value: (e: Entry) => e.reason ?? '' },

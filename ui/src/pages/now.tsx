@@ -7,6 +7,7 @@ import { deniedShare, others, rates, requestsOf, useLive, type Counts, type Live
 import { Badge, Choice, Empty, Loading, Page, Panel, Tile, Time } from '../parts/basic'
 import { CanaryBanner } from '../parts/canary'
 import { Chart } from '../parts/chart'
+import { RuleLink } from '../parts/rule'
 import { SecondsChart, counted } from '../parts/seconds'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
@@ -163,7 +164,7 @@ function RulesPanel({ rates: of, note, chart = false }: { rates: Map<string, Rat
   const rows: Row[] = [...of].map(([rule, r]) => ({ rule, ...r })).sort((a, b) => requestsOf(b) - requestsOf(a))
   const number = (title: string, name: keyof Rate) => ({ title, unit: 'a second', value: (r: Row) => r[name], show: (r: Row) => (r[name] ? rate(r[name]) : <span class="quiet">0</span>) })
   const columns = [
-    { title: 'Rule', value: (r: Row) => r.rule, show: (r: Row) => (r.rule.startsWith('(') ? <span class="quiet">{r.rule === others ? 'all others' : r.rule}</span> : <a href={href(['rules', r.rule])}>{r.rule}</a>) },
+    { title: 'Rule', value: (r: Row) => r.rule, show: (r: Row) => (r.rule === others ? <span class="quiet">all others</span> : <RuleLink id={r.rule} />) },
     number('Allowed', 'allowed'),
     number('Denied', 'denied'),
     { title: 'Denied share', unit: '%', value: (r: Row) => 100 * deniedShare(r), show: (r: Row) => share(deniedShare(r)) },

@@ -98,9 +98,9 @@ function RulesTable({ rules }: { rules: Rule[] }) {
         <tbody>
           {rules.map((r) => (
             <tr key={r.id}>
-              <td><a href={href(['rules', r.id])}>{r.id}</a></td>
+              <td class="text"><a href={href(['rules', r.id])}>{r.id}</a></td>
               <td><Mode of={r} /></td>
-              <td>{conditionsOf(r)}</td>
+              <td class="text">{conditionsOf(r)}</td>
               <td class="wide">{limitsOf(r)}</td>
               <td class="number">{rate(requestsOf(r.rates))}</td>
               <td class="number">{share(r.mode === 'shadow' ? shadowShare(r.rates) : deniedShare(r.rates))}{r.mode === 'shadow' && <span class="quiet"> shadow</span>}</td>
@@ -160,28 +160,46 @@ function Drafts() {
 }
 
 function OneRule({ id }: { id: string }) {
-  const who = useStore(identity)
-  const by = (useRoute().query.get('by') ?? 'denied') as 'denied' | 'allowed' | 'shadow'
-  const words = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { rule: id }, signal })).data.rules[0], [id], 5)
-  const rule = useLoad(async (signal) => (await callText('get', '/rules/{id}/', { path: { id }, accept: 'application/yaml', signal })).data, [id])
+  const writes = may('operator', useStore(identity))
+  const words = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { rule: id }, signal })).data.rules[0] ?? null, [id], 5)
+  const exists = words.data !== null
   return (
     <Page title={id} lead={<a href={href(['rules'])}>All rules</a>}
-      actions={may('operator', who) && <>
+      actions={writes && exists && <>
         <a class="button" href={href(['rules', id, 'edit'])}>Edit…</a>
         <a class="button" href={href(['rules', id, 'delete'])}>Delete…</a>
       </>}>
       <Await of={words} what="The rule in words was not loaded">
-        {(one) => one === undefined ? <p class="empty">The rules in force have no rule {id}.</p> : (
-          <><Results of={one} /><dl class="facts">
-            <dt>Matches</dt><dd>{conditionsOf(one)}</dd>
-            <dt>Limit</dt><dd>{limitsOf(one)}</dd>
-            <dt>Mode</dt><dd><Mode of={one} /></dd>
-            <dt>Counts by</dt><dd>{one.by.join(', ') || 'nothing: all callers together'}</dd>
-            <dt>Overrides</dt><dd>{count(one.overrides ?? 0)}</dd>
-            <dt>Changed</dt><dd>{one.changed ? <><Time at={one.changed.time} relative /> by {one.changed.author || 'an edited file'} in <a href={href(['versions', String(one.changed.version)])}>version {one.changed.version}</a></> : 'not known: in an old version'}</dd>
-          </dl></>
-        )}
+        {(one) => (one ? <InWords of={one} /> : <Empty>The rules in force have no rule “{id}”. {writes && <a href={href(['rules', id, 'new'])}>Write it…</a>}</Empty>)}
       </Await>
+      {(words.data || words.error) && <InForce id={id} />}
+      {(words.data !== undefined || words.error) && <Panel title="History" note="the versions that changed the text of this rule"><History rule={id} exists={exists} /></Panel>}
+    </Page>
+  )
+}
+
+function InWords({ of }: { of: Rule }) {
+  return (
+    <>
+      <Results of={of} />
+      <dl class="facts">
+        <dt>Matches</dt><dd>{conditionsOf(of)}</dd>
+        <dt>Limit</dt><dd>{limitsOf(of)}</dd>
+        <dt>Mode</dt><dd><Mode of={of} /></dd>
+        <dt>Counts by</dt><dd>{of.by.join(', ') || 'nothing: all callers together'}</dd>
+        <dt>Overrides</dt><dd>{count(of.overrides ?? 0)}</dd>
+        <dt>Changed</dt><dd>{of.changed ? <><Time at={of.changed.time} relative /> by {of.changed.author || 'an edited file'} in <a href={href(['versions', String(of.changed.version)])}>version {of.changed.version}</a></> : 'not known: in an old version'}</dd>
+      </dl>
+    </>
+  )
+}
+
+// InForce has what the node knows of a rule that exists.
+function InForce({ id }: { id: string }) {
+  const by = (useRoute().query.get('by') ?? 'denied') as 'denied' | 'allowed' | 'shadow'
+  const rule = useLoad(async (signal) => (await callText('get', '/rules/{id}/', { path: { id }, accept: 'application/yaml', signal })).data, [id])
+  return (
+    <>
       <LastMinutes rule={id} />
       <Panel title="Text">
         <Await of={rule} what="The rule was not loaded">{(text) => <pre class="text" tabIndex={0} role="region" aria-label="Text of the rule">{text}</pre>}</Await>
@@ -190,8 +208,7 @@ function OneRule({ id }: { id: string }) {
         actions={<Choice label="Which requests" of={[['denied', 'Denied'], ['allowed', 'Allowed'], ['shadow', 'Shadow']]} value={by} choose={(v) => amend({ by: v })} />}>
         <TopKeys by={by} window="1h" rule={id} limit={20} />
       </Panel>
-      <Panel title="History" note="the versions that changed the text of this rule"><History rule={id} /></Panel>
-    </Page>
+    </>
   )
 }
 
@@ -216,7 +233,7 @@ function LastMinutes({ rule }: { rule: string }) {
 
 type Changed = Schemas['HistoryVersion']
 
-function History({ rule }: { rule: string }) {
+function History({ rule, exists }: { rule: string; exists: boolean }) {
   const history = useLoad(async (signal) => (await call('get', '/rules/history', { query: { rule, n: 100 }, signal })).data, [rule], 10)
   const columns = [
     { title: 'Version', value: (v: Changed) => v.version, show: (v: Changed) => <a href={href(['versions', String(v.version)])}>{v.version}</a> },
@@ -231,7 +248,7 @@ function History({ rule }: { rule: string }) {
       {({ current, versions, looked_back_to: back = 0 }) => (
         <>
           <Table name="history" caption="Versions that changed the rule" rows={versions} columns={columns} keyOf={(v) => String(v.version)}
-            empty={current === 0 || !back ? 'The rule is built in: no version has changed it.' : back > current ? 'The versions are not compared yet.' : `No version from ${back} on has changed the rule.`} />
+            empty={current === 0 || !back ? (exists ? 'The rule is built in: no version has changed it.' : 'No version that is kept has had this rule.') : back > current ? 'The versions are not compared yet.' : `No version from ${back} on has changed the rule.`} />
           {back > 0 && back <= current && <p class="quiet">Versions before {back} are not compared yet, or are not kept whole.</p>}
         </>
       )}

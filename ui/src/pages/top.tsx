@@ -2,6 +2,7 @@ import { call, type Schemas } from '../api'
 import { count, many } from '../format'
 import { useLoad } from '../load'
 import { Await, Choice, Page, Time } from '../parts/basic'
+import { RuleLink } from '../parts/rule'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
 
@@ -16,7 +17,7 @@ export function Top({ route }: { route: Route }) {
   return (
     <Page
       title="Top keys"
-      lead={rule ? <>Keys of rule <a href={href(['rules', rule])}>{rule}</a>. <a href={href(['top'], { by, window })}>All rules</a></> : 'The keys that this node denied or allowed most often, of all rules.'}
+      lead={rule ? <>Keys of rule <RuleLink id={rule} />. <a href={href(['top'], { by, window })}>All rules</a></> : 'The keys that this node denied or allowed most often, of all rules.'}
       actions={
         <>
           <Choice label="Which requests" of={[['denied', 'Denied'], ['allowed', 'Allowed'], ['shadow', 'Shadow']]} value={by} choose={(v) => amend({ by: v })} />
@@ -34,8 +35,8 @@ export function TopKeys({ by, window, rule, limit = 100 }: { by: By; window: Win
   const top = useLoad(async (signal) => (await call('get', '/v1/top', { query: { by, window, rule, limit }, signal })).data, [by, window, rule, limit], 5)
   const columns = [
     { title: 'Key', value: (i: Item) => i.key, show: (i: Item) => <KeyOf of={i} /> },
-    { title: 'Hash', value: (i: Item) => i.hash ?? '', show: (i: Item) => <code>{i.hash}</code> },
-    { title: 'Rule', value: (i: Item) => i.rule, show: (i: Item) => <a href={href(['rules', i.rule])}>{i.rule}</a> },
+    { title: 'Hash', value: (i: Item) => i.hash ?? '', show: (i: Item) => <code class="hash">{i.hash}</code> },
+    { title: 'Rule', value: (i: Item) => i.rule, show: (i: Item) => <RuleLink id={i.rule} /> },
     { title: 'Requests', value: (i: Item) => i.count, show: (i: Item) => count(i.count) },
     { title: '± error', value: (i: Item) => i.error, show: (i: Item) => (i.error ? `− ${count(i.error)}` : '0') },
   ]

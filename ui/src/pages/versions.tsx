@@ -27,7 +27,7 @@ function List({ route }: { route: Route }) {
     <input type="radio" name={name} aria-label={`Compare ${name} version ${v.version}`} checked={chosen === String(v.version)} onChange={() => amend({ [name]: String(v.version) })} />
   )
   const columns = (current: number) => [
-    { title: 'Version', value: (v: Version) => v.version, show: (v: Version) => <><a href={href(['versions', String(v.version)])}>{v.version}</a>{v.version === current && <> <Badge kind="good">in force</Badge></>}{v.canary && <> <Badge kind="warn">canary</Badge></>}</> },
+    { title: 'Version', value: (v: Version) => v.version, show: (v: Version) => <>{v.canary && <><Badge kind="warn">canary</Badge> </>}{v.version === current && <><Badge kind="good">in force</Badge> </>}<a href={href(['versions', String(v.version)])}>{v.version}</a></> },
     { title: 'Time', value: (v: Version) => v.time ?? '', show: (v: Version) => <Time at={v.time} /> },
     { title: 'Who', value: (v: Version) => v.author ?? '' },
     { title: 'Reason', wide: true, value: (v: Version) => v.comment ?? '' },

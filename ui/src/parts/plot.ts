@@ -32,12 +32,20 @@ function options(host: HTMLElement, { unit, series, span }: Settings): uPlot.Opt
     height: host.clientHeight,
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
-    scales: { x: { range: (_, min, max) => [span ? max - span : min, max] }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
+    scales: { x: { range: times(span) }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
     axes: [
       { ...axis, size: 30, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400], space: 70, values: (_, times) => times.map(clock) },
       { ...axis, size: 56, values: (_, values) => values.map((v) => (v >= 1000 ? `${v / 1000}k` : String(v))) },
     ],
     series: [{}, ...series.map((s) => ({ label: `${s.title} ${unit}`, stroke: colourOf(host, s.colour), width: 1.5, points: { show: false } }))],
+  }
+}
+
+// times returns the range of the times that a chart shows. Without data it ends now.
+function times(span: number) {
+  return (_: uPlot, min: number | null, max: number | null): [number, number] => {
+    const end = max ?? Date.now() / 1000
+    return [span ? end - span : min ?? end - 1, end]
   }
 }
 

@@ -106,6 +106,9 @@ func TestOperatorSwitchesAnEmergency(t *testing.T) {
 	if got := w.do(http.MethodGet, "/v1/emergency", ""); !strings.Contains(got, `"limit":"7/s","by":"ip"`) {
 		t.Error(got)
 	}
+	b.goTo("#/now")
+	w.check("sk_live_0", "/v1/orders/17")
+	b.await("[...document.querySelectorAll('td a')].some(e => e.innerText === 'emergency' && e.hash === '#/emergency')")
 	b.click("Look at it")
 	b.click("Switch it off…")
 	b.fill("Reason", "it is over")
@@ -258,6 +261,12 @@ func TestARulePageHasItsHistory(t *testing.T) {
 	}
 	b.goTo("#/rules")
 	b.await("[...document.querySelectorAll('td')].some(e => e.innerText.endsWith(' ago') || e.innerText === 'now')")
+	w.do(http.MethodDelete, "/rules/search?comment=nobody+searches", "")
+	b.goTo("#/rules/search")
+	b.sees("The rules in force have no rule “search”.")
+	b.sees("nobody searches")
+	b.lacks("Loading…")
+	b.lacks("Last 15 minutes")
 }
 
 // Callers whose shortened keys look the same are told apart by their hashes.
