@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal, type Problem } from '../api'
-import { ago, localTime, utcTime } from '../format'
+import { ago, duration, localTime, utcTime } from '../format'
 import type { Loaded } from '../load'
 
 // Page is the frame of each page. It moves the focus to the title, so that a screen reader
@@ -130,6 +130,21 @@ export function Await<T>({ of, what, children }: { of: Loaded<T>; what: string; 
 
 export function Loading() {
   return <p class="loading" role="status">Loading…</p>
+}
+
+// Working says what takes long, and for how long it has.
+export function Working({ what }: { what: string }) {
+  const [seconds, count] = useState(0)
+  useEffect(() => {
+    const timer = setInterval(() => count((n) => n + 1), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  return (
+    <div class="working">
+      <progress aria-label={what} />
+      <span role="status">{what}…</span> {seconds > 1 && <span role="timer" aria-live="off">{duration(1000 * seconds)}</span>}
+    </div>
+  )
 }
 
 export function Field({ label, hint, children }: { label: string; hint?: string; children: ComponentChildren }) {

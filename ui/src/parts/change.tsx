@@ -1,11 +1,11 @@
 // The steps of every change of the rules: its effects first, then a reason, then the change.
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal, type Answer, type Outcome } from '../api'
 import { share } from '../format'
 import { identity, may } from '../session'
 import { useStore } from '../store'
-import { Failure, Field, Loading } from './basic'
+import { Failure, Field, Working } from './basic'
 import { Effects, ImpactView } from './effects'
 
 export interface Step {
@@ -40,6 +40,7 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
   const [busy, setBusy] = useState(true)
   const [trial, setTrial] = useState(allCallers)
   const [publishing, setPublishing] = useState(false)
+  const publication = useRef<AbortController>(null)
   // checked is what the effects are of. A trial can be changed afterwards: it is checked again then.
   const [checked, setChecked] = useState('')
   const tried = stepOf(trial)
@@ -68,13 +69,19 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
     setBusy(true)
     setRefusal(undefined)
     setPublishing(true)
-    send({ reason, force: force || undefined, ...tried } as Step).then(({ data }) => done(data), refused)
+    const abort = new AbortController()
+    publication.current = abort
+    send({ reason, force: force || undefined, signal: abort.signal, ...tried } as Step).then(
+      ({ data }) => done(data),
+      (error: Error) => refused(abort.signal.aborted ? cancelled() : error),
+    )
   }
+  const stop = busy && publishing ? () => publication.current?.abort() : cancel
 
   const above = (whole && effects?.impact?.above_limit) || (refusal instanceof Refusal && refusal.code === 'IMPACT')
   return (
     <form class="change" onSubmit={confirm}>
-      {busy && !effects && <Loading />}
+      {busy && !effects && <Working what="The server works out what the change does" />}
       {effects && !effects.changed && <p class="box">The rules say this already: nothing would change.</p>}
       {effects?.changed && <Effects of={effects} whole={whole} />}
       {refusal && <Failure what={publishing ? 'The change was not made' : 'The effects are not known, and nothing was changed'} error={refusal} />}
@@ -91,13 +98,19 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
           )}
         </>
       )}
+      {busy && publishing && <Working what="The server makes the change" />}
       <div class="actions">
         {effects?.changed && <button type="submit" class="primary" disabled={busy || checked !== wanted}>{busy ? 'Wait…' : trial.on ? 'Start the canary' : verb}</button>}
         {children}
-        <button type="button" onClick={cancel}>{effects?.changed ? 'Back' : 'Close'}</button>
+        <button type="button" onClick={stop}>{busy && (publishing || !effects) ? 'Cancel' : effects?.changed ? 'Back' : 'Close'}</button>
       </div>
     </form>
   )
+}
+
+// cancelled returns the error of a change whose answer nobody has waited for.
+function cancelled(): Refusal {
+  return new Refusal(0, { code: 'BUSY', message: 'you have cancelled the request: look at the versions before you try again', unknown: true })
 }
 
 // Trial is how a share of the callers tries a change. The numbers are percentages.

@@ -30,6 +30,42 @@ func (s slowBody) Read(p []byte) (int, error) {
 	return s.ReadCloser.Read(p)
 }
 
+// A change that takes long says so, and can be cancelled: before its effects are known, and while it
+// is made.
+func TestALongChangeIsCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var hangs atomic.Bool
+	b := newTab(t, w.prefixed(func(r *http.Request) {
+		if r.Method == http.MethodPut && hangs.Load() {
+			_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection would not be seen
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+	})+"#/rules/orders/edit", desk)
+	b.signIn(operator)
+	b.write("id: orders\n" + orders + "limit: 21/m\n")
+	b.sees("No mistakes.")
+	hangs.Store(true)
+	b.click("Review the change…")
+	b.sees("The server works out what the change does…")
+	b.audit("a change that takes long")
+	b.click("Cancel")
+	b.await(editor + ".innerText.includes('21/m')")
+	hangs.Store(false)
+	b.click("Review the change…")
+	b.fill("Reason", "one more")
+	hangs.Store(true)
+	b.click("Publish the rule")
+	b.sees("The server makes the change…")
+	b.await("document.querySelector('[role=timer]')")
+	b.click("Cancel")
+	b.sees("It is not known whether this was done. You have cancelled the request: look at the versions before you try again.")
+	hangs.Store(false)
+	b.click("Publish the rule")
+	b.sees("21 a minute for each API key")
+}
+
 // While a recording is sent, the page shows how much of it, and the user can cancel: the next
 // replay need not wait for the end of the first.
 func TestAnUploadShowsItsProgressAndIsCancelled(t *testing.T) {
