@@ -62,21 +62,26 @@ function Callers({ title, list, all, number, unit }: { title: string; list: Call
   )
 }
 
+// mostOpen is the number of limits above which the list is closed: the reason is asked for below it.
+const mostOpen = 20
+
 function Limits({ of }: { of: Diff }) {
   const fresh = of.starts_fresh ?? []
   const limits = of.limits ?? []
   if (!limits.length && !fresh.length) return null
+  const list = (
+    <ul class="limits">
+      {limits.map((l, i) => (
+        <li key={i}><strong>{l.rule}</strong>{holder(l)}: <del>{l.was_words || l.was || 'no limit'}</del> → <ins>{l.is_words || l.is || 'no limit'}</ins></li>
+      ))}
+      {of.limits_more ? <li class="quiet">and {count(of.limits_more)} more</li> : null}
+    </ul>
+  )
   return (
     <section>
       <h2 class="minor">Limits</h2>
-      {limits.length > 0 && (
-        <ul class="limits">
-          {limits.map((l, i) => (
-            <li key={i}><strong>{l.rule}</strong>{holder(l)}: <del>{l.was_words || l.was || 'no limit'}</del> → <ins>{l.is_words || l.is || 'no limit'}</ins></li>
-          ))}
-          {of.limits_more ? <li class="quiet">and {count(of.limits_more)} more</li> : null}
-        </ul>
-      )}
+      {limits.length > mostOpen && <details><summary>{count(limits.length + (of.limits_more ?? 0))} limits change</summary>{list}</details>}
+      {limits.length > 0 && limits.length <= mostOpen && list}
       {fresh.length > 0 && <p><Badge kind="warn">Starts fresh</Badge> {fresh.map((f) => `${f.rule}: ${f.words}`).join('; ')}. Every key has its full allowance again.</p>}
     </section>
   )
