@@ -462,15 +462,15 @@ func (c *simTotals) add(s *simulation) {
 // serversOf returns how many servers the run of a seed has. Most have three, as most quorums do.
 func serversOf(seed uint64) int { return [...]int{3, 5, 3, 7, 3, 3, 5, 3}[seed%8] }
 
-// simulateAll makes many runs at once, and adds up their calls. A run that fails prints its trace
-// and ends the others.
+// simulateAll makes many runs, several at once, and adds up their calls. A run that fails prints its
+// trace. With the race detector a run takes seven times as long, so -short makes few.
 func simulateAll(t *testing.T, runs int, replaced bool) *simTotals {
 	t.Helper()
 	totals := &simTotals{failed: map[stint.Code]int{}}
 	if *simulations > 0 {
 		runs = *simulations
 	} else if testing.Short() {
-		runs /= 5
+		runs /= 20
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a run allocates much and keeps little
 	var next atomic.Uint64
