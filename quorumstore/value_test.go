@@ -3,6 +3,7 @@ package quorumstore
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,85 @@ func TestANewerPartWins(t *testing.T) {
 	}
 	if written := divide(both, at, 5, above); len(written) != 2 || written[1].class != 5 || !bytes.Equal(written[0].data, parts[0].data) {
 		t.Errorf("%+v", written)
+	}
+}
+
+// ballotAll gives parts a ballot.
+func ballotAll(parts []part, b ballot) []part {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		parts[i].ballot = b
+	}
+	return parts
+}
+
+// statesOf returns the number of states of a value, and its head.
+func statesOf(t *testing.T, value []byte) (count int, head string) {
+	t.Helper()
+	h, packed, ok := cas.SplitItem(value)
+	states, valid := storekit.SplitValue(packed)
+	if !ok || !valid {
+		t.Fatalf("%x is no item", value)
+	}
+	return len(states), string(h)
+}
+
+// A process that knows little of the higher classes confirms the lower ones. They are read alone
+// then, and have all that the write had in them.
+func TestConfirmedPartsAreReadAlone(t *testing.T) {
+	t.Parallel()
+	value, at := wideValue(t)
+	_, wrote := statesOf(t, value)
+	all := ballotAll(divide(value, at, maxClass, nil), ballot{1, 1})
+	lower := ballotAll(renew(all, 4), ballot{2, 1})
+	if last := lower[len(lower)-1]; last.class > 4 {
+		t.Fatalf("class %d was confirmed", last.class)
+	}
+	read, _, ok := unite(lower, 4)
+	if count, head := statesOf(t, read); !ok || count != 1 || head != wrote {
+		t.Errorf("%d states by %x, written by %x", count, head, wrote)
+	}
+}
+
+// A write that was lost in a lower class, where a newer one confirmed that there was nothing, is not
+// made because its part of a higher class is there.
+func TestAWriteIsMadeInAllPartsOrInDoubt(t *testing.T) {
+	t.Parallel()
+	value, at := wideValue(t)
+	_, wrote := statesOf(t, value)
+	all := ballotAll(divide(value, at, maxClass, nil), ballot{1, 1})
+	chosen := []part{{class: 2, ballot: ballot{2, 1}}}
+	for _, p := range all {
+		if p.class > 2 {
+			chosen = append(chosen, p)
+		}
+	}
+	for name, parts := range map[string][]part{"read": chosen, "confirmed": ballotAll(renew(chosen, maxClass), ballot{3, 1})} {
+		read, _, ok := unite(parts, maxClass)
+		if _, head := statesOf(t, read); !ok || head == wrote {
+			t.Errorf("%s: the writers are %x, as of the whole write", name, head)
+		}
+	}
+	// A class that was never written says nothing about the others.
+	lower := append(ballotAll(divide(value, at, 20, nil), ballot{1, 1}), part{class: 40})
+	read, _, _ := unite(lower, 40)
+	if _, head := statesOf(t, read); head != wrote {
+		t.Errorf("the writers are %x, not %x", head, wrote)
+	}
+}
+
+// A state that a newer part has is not confirmed beside it, where it would become the newer one.
+func TestAnOlderStateIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	value, at := wideValue(t)
+	short := divide(value, at, maxClass, nil)[0]
+	chosen := []part{{class: short.class, ballot: ballot{1, 1}, data: short.data}, {class: 20, ballot: ballot{2, 1}, data: short.data}}
+	for _, p := range renew(chosen, 5) {
+		if read, _, _ := unite([]part{p}, 5); len(read) > 0 {
+			if count, _ := statesOf(t, read); count != 0 {
+				t.Errorf("class %d has %d states", p.class, count)
+			}
+		}
 	}
 }
 

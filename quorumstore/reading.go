@@ -1,0 +1,217 @@
+package quorumstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stintdev/stint/internal/cas"
+)
+
+// reading is the read of one key.
+type reading struct {
+	key   string
+	at    int // the place of the read in the request
+	least int
+	seen  ballot
+	must  *member // see proposal
+	isNew bool    // a write follows if there is no item
+
+	prepared ballot // of that write; zero: nothing was prepared
+
+	item cas.Item
+	err  error
+}
+
+// read reads the keys, and returns those that have to be finished. It also prepares the writes
+// of new keys.
+func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left []*reading, err error) {
+	e := b.newExchange()
+	ops := make([]operation, len(pending))
+	now = b.quorumTime()
+	for i, r := range pending {
+		r.item, ops[i] = cas.Item{}, operation{verb: verbRead, key: r.key}
+		if r.isNew && now > 0 {
+			r.prepared = newBallot(now, r.seen)
+			ops[i].verb, ops[i].ballot = verbPrepareNew, r.prepared
+		}
+	}
+	request := &request{head: head{members: b.hash, slack: b.slack}, ops: ops, wire: &wire{}}
+	for _, m := range b.members {
+		e.ask(ctx, m, request)
+	}
+	var timer <-chan time.Time
+	left = pending
+	for len(left) > 0 {
+		a := e.wait(ctx, timer)
+		if a == nil {
+			break
+		}
+		usable := e.usable()
+		if len(usable) < b.majority {
+			continue
+		}
+		now = b.quorumTime()
+		left = b.settleReads(usable, left)
+		if timer == nil && len(left) > 0 {
+			t := time.NewTimer(e.grace())
+			defer t.Stop()
+			timer = t.C
+		}
+	}
+	usable := e.usable()
+	if len(usable) < b.majority {
+		return 0, nil, b.noMajority(ctx, e)
+	}
+	if timer == nil && slices.ContainsFunc(pending, (*reading).awaitsPromises) {
+		e.linger(ctx) // a member that promises now also gets the write
+		usable = e.usable()
+	}
+	ages := b.agesOf(usable)
+	b.keepPromises(usable, ages, pending)
+	var finish []*reading
+	for _, r := range left {
+		if majorityAge(ages, b.majority) < r.least {
+			r.err = b.tooYoung(usable, r.least)
+			continue
+		}
+		finish = append(finish, r)
+	}
+	return now, finish, nil
+}
+
+// awaitsPromises reports whether a key has no item, and its write was prepared.
+func (r *reading) awaitsPromises() bool {
+	m, read := r.item.Memo.(*memo)
+	return read && m.version == 0 && r.prepared != ballot{}
+}
+
+// keepPromises notes who promised the writes of new keys, if a majority did.
+func (b *backend) keepPromises(usable []*answer, ages []int, pending []*reading) {
+	for _, r := range pending {
+		if !r.awaitsPromises() {
+			continue
+		}
+		m, k, enough := r.item.Memo.(*memo), &promised{next: r.prepared}, 0
+		for i, a := range usable {
+			if result := &a.reply.results[r.at]; result.err == nil && !result.refused && len(result.row.parts) == 0 {
+				k.incarnations[a.member.index] = a.reply.about.incarnation
+				if ages[i] >= int(m.upTo) {
+					enough++
+				}
+			}
+		}
+		m.seen = maxBallot(m.seen, r.prepared)
+		if enough >= b.majority {
+			m.kept = k
+		}
+	}
+}
+
+func (b *backend) agesOf(answers []*answer) []int {
+	ages := make([]int, len(answers))
+	for i, a := range answers {
+		ages[i] = b.ageOf(a)
+	}
+	return ages
+}
+
+// settleReads answers the reads on which a majority agrees, and returns the others.
+func (b *backend) settleReads(usable []*answer, pending []*reading) (left []*reading) {
+	ages := b.agesOf(usable)
+	upTo := majorityAge(ages, b.majority)
+	rows, voters := make([]*row, 0, maxMembers), make([]*row, 0, maxMembers)
+	for _, r := range pending {
+		if upTo < r.least {
+			left = append(left, r)
+			continue
+		}
+		rows, voters = rows[:0], voters[:0]
+		var wrong error
+		for i, a := range usable {
+			result := &a.reply.results[r.at]
+			if result.err != nil {
+				wrong = result.err
+				continue
+			}
+			r.seen = maxBallot(r.seen, result.row.promise)
+			rows = append(rows, &result.row)
+			if ages[i] >= upTo {
+				voters = append(voters, &result.row)
+			}
+		}
+		chosen, agreed := choose(rows, voters, uint8(upTo), b.majority)
+		switch {
+		case len(rows) < b.majority && wrong != nil:
+			r.err = wrong
+		case agreed || b.bareRead:
+			r.answer(chosen, uint8(upTo))
+		default:
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// answer sets the item of a load.
+func (r *reading) answer(chosen []part, upTo uint8) {
+	value, above, ok := unite(chosen, upTo)
+	if !ok {
+		r.err = corrupt(r.key)
+		return
+	}
+	m := &memo{upTo: upTo, version: versionOf(chosen), seen: r.seen, above: above}
+	for _, p := range chosen {
+		if p.class <= upTo {
+			m.expires = max(m.expires, p.expires)
+		}
+	}
+	r.item = cas.Item{Value: value, Memo: m}
+	if len(value) > 0 {
+		r.item.Version = m.version
+	}
+}
+
+// finish has a majority accept the newest states, unchanged, and answers the reads of those
+// it did. It returns the others.
+func (b *backend) finish(ctx context.Context, pending []*reading) (now int64, left []*reading, err error) {
+	proposals := make([]*proposal, len(pending))
+	for i, r := range pending {
+		proposals[i] = &proposal{key: r.key, least: r.least, seen: r.seen, must: r.must, change: func(p *proposal, chosen []part, upTo int) bool {
+			p.unchanged(chosen, upTo)
+			return true
+		}}
+	}
+	now = b.propose(ctx, proposals)
+	for i, p := range proposals {
+		r := pending[i]
+		switch p.phase {
+		case done:
+			r.seen = p.ballot
+			r.answer(p.chosen, p.upTo)
+		case young:
+			r.err = b.tooYoung(nil, r.least)
+		case failed:
+			return 0, nil, b.noAnswer(ctx)
+		default:
+			r.seen = maxBallot(maxBallot(r.seen, p.ballot), p.told)
+			left = append(left, r)
+		}
+	}
+	return now, left, nil
+}
+
+// unchanged makes the proposal one of the newest state as it is.
+func (p *proposal) unchanged(chosen []part, upTo int) {
+	p.upTo = uint8(upTo)
+	p.parts = renew(chosen, p.upTo)
+	for i := range p.parts {
+		p.parts[i].ballot = p.ballot
+	}
+	p.chosen = slices.Clone(p.parts)
+	for _, c := range chosen {
+		if c.class > p.upTo {
+			p.chosen = append(p.chosen, c)
+		}
+	}
+}
