@@ -159,7 +159,7 @@ func send[T any](ctx context.Context, l *link, r *request, work func() *T) (*T, 
 		held = hold(r)
 	}
 	if r == nil && held > 0 { // the node is slow
-		time.Sleep(held)
+		elapse(held)
 		held = 0
 	}
 	l.mu.Lock()
@@ -172,26 +172,26 @@ func send[T any](ctx context.Context, l *link, r *request, work func() *T) (*T, 
 	there.takes += held
 	if there.again > 0 {
 		go func() {
-			time.Sleep(there.takes + there.again)
+			elapse(there.takes + there.again)
 			deliver(l, run, work)
 		}()
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= there.takes {
 		go func() {
-			time.Sleep(there.takes)
+			elapse(there.takes)
 			deliver(l, run, work)
 		}()
 		return nil, lost(ctx)
 	}
 	if there.takes > 0 {
-		time.Sleep(there.takes)
+		elapse(there.takes)
 	}
 	answer := arrive(ctx, l, run, work)
 	if answer == nil || back.lost {
 		return nil, lost(ctx)
 	}
 	if back.takes > 0 {
-		time.Sleep(back.takes)
+		elapse(back.takes)
 	}
 	return answer, nil
 }
