@@ -214,7 +214,8 @@ func (e *exchange) linger(ctx context.Context) {
 	}
 	t := time.NewTimer(grace)
 	defer t.Stop()
-	for e.wait(ctx, t.C) != nil {
+	for a := e.wait(ctx, t.C); a != nil; a = e.wait(ctx, t.C) {
+		continue
 	}
 }
 

@@ -59,17 +59,21 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 			timer = t.C
 		}
 	}
-	usable := e.usable()
-	if len(usable) < b.majority {
+	if len(e.usable()) < b.majority {
 		return 0, nil, b.noMajority(ctx, e)
 	}
-	if timer == nil && slices.ContainsFunc(pending, (*reading).awaitsPromises) {
+	if timer == nil && slices.ContainsFunc(pending, func(r *reading) bool { return r.unwritten() != nil }) {
 		e.linger(ctx) // a member that promises now also gets the write
-		usable = e.usable()
 	}
+	usable := e.usable()
 	ages := b.agesOf(usable)
 	b.keepPromises(usable, ages, pending)
-	var finish []*reading
+	return now, b.oldEnoughFor(left, usable, ages), nil
+}
+
+// oldEnoughFor returns those of the reads that enough members are old enough for. The others get an
+// error.
+func (b *backend) oldEnoughFor(left []*reading, usable []*answer, ages []int) (finish []*reading) {
 	for _, r := range left {
 		if majorityAge(ages, b.majority) < r.least {
 			r.err = b.tooYoung(usable, r.least)
@@ -77,22 +81,26 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 		}
 		finish = append(finish, r)
 	}
-	return now, finish, nil
+	return finish
 }
 
-// awaitsPromises reports whether a key has no item, and its write was prepared.
-func (r *reading) awaitsPromises() bool {
-	m, read := r.item.Memo.(*memo)
-	return read && m.version == 0 && r.prepared != ballot{}
+// unwritten returns the memo of a key that has no item and whose write was prepared, and nil for
+// other keys.
+func (r *reading) unwritten() *memo {
+	if m, read := r.item.Memo.(*memo); read && m.version == 0 && r.prepared != (ballot{}) {
+		return m
+	}
+	return nil
 }
 
 // keepPromises notes who promised the writes of new keys, if a majority did.
 func (b *backend) keepPromises(usable []*answer, ages []int, pending []*reading) {
 	for _, r := range pending {
-		if !r.awaitsPromises() {
+		m := r.unwritten()
+		if m == nil {
 			continue
 		}
-		m, k, enough := r.item.Memo.(*memo), &promised{next: r.prepared}, 0
+		k, enough := &promised{next: r.prepared}, 0
 		for i, a := range usable {
 			if result := &a.reply.results[r.at]; result.err == nil && !result.refused && len(result.row.parts) == 0 {
 				k.incarnations[a.member.index] = a.reply.about.incarnation

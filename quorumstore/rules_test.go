@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -272,8 +273,11 @@ func acceptOutlivesRows(s *simulation) error {
 	elapse(10 * time.Millisecond)
 	s.changed.Store(false)
 	other.admits(simBurst, true)
-	if h := <-denied; h.err != nil || h.allowed {
-		return fmt.Errorf("the call was not denied: %v", h.err)
+	switch h := <-denied; {
+	case h.err != nil:
+		return h.err
+	case h.allowed:
+		return errors.New("the call was not denied")
 	}
 	elapse(40 * time.Second)
 	s.changed.Store(true)

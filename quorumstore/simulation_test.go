@@ -499,13 +499,13 @@ func simulateAll(t *testing.T, runs int, replaced bool) *simTotals {
 
 // Whatever fails, nothing is admitted twice, nothing is charged twice, and a call that fails
 // with an error other than a timeout charges nothing.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { //nolint:tparallel // its subtests are those of simulateAll
 	t.Parallel()
 	simulateAll(t, 1000, false)
 }
 
 // A server is replaced while processes of both lists make calls, and anything fails.
-func TestSimulationOfAReplacement(t *testing.T) {
+func TestSimulationOfAReplacement(t *testing.T) { //nolint:tparallel // its subtests are those of simulateAll
 	t.Parallel()
 	if totals := simulateAll(t, 500, true); totals.byNewList == 0 {
 		t.Error("the new list admitted nothing")

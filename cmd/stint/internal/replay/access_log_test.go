@@ -128,7 +128,7 @@ func FuzzCombined(f *testing.F) {
 	f.Add(`-` + stamp + `"" 000`)
 	f.Fuzz(func(t *testing.T, line string) {
 		var e event
-		all, err := Format{kind: combined}.read(line, nil, &e)
+		all, err := readLine(Format{kind: combined}, line, &e)
 		if err != nil {
 			return
 		}

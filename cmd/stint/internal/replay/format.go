@@ -45,16 +45,6 @@ func ParseFormat(name string) (Format, error) {
 	return Format{}, fmt.Errorf("format: %.40q is not known (use one of %s)", name, strings.Join(formatNames[:], ", "))
 }
 
-// read appends the fields of a line and sets the time and the cost of its
-// event.
-func (f Format) read(line string, all fields, e *event) (fields, error) {
-	all, t, err := f.fields(line, all)
-	if err != nil {
-		return all, err
-	}
-	return all, e.read(all, t)
-}
-
 // fields appends the fields of a line and returns its time. A negative time
 // means that the time is one of the fields.
 func (f Format) fields(line string, all fields) (fields, int64, error) {

@@ -11,7 +11,7 @@ import (
 func attributesOf(t *testing.T, f Format, line string) (attributes map[string]string, at int64) {
 	t.Helper()
 	var e event
-	all, err := f.read(line, nil, &e)
+	all, err := readLine(f, line, &e)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, line)
 	}
@@ -142,7 +142,7 @@ func TestBrokenLinesOfEveryFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 			var e event
-			if all, err := format.read(c.line, nil, &e); err == nil || !strings.Contains(err.Error(), c.want) {
+			if all, err := readLine(format, c.line, &e); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, %v; want %s", all, err, c.want)
 			}
 		})
@@ -188,9 +188,15 @@ func FuzzFormats(f *testing.F) {
 		}
 		for _, format := range formats {
 			var e event
-			if _, err := format.read(line, nil, &e); err == nil && (e.t < 0 || e.t > maxTime) {
+			if _, err := readLine(format, line, &e); err == nil && (e.t < 0 || e.t > maxTime) {
 				t.Fatalf("%+v: %q is an event at %d", format, line, e.t)
 			}
 		}
 	})
+}
+
+// readLine reads one line of a format.
+func readLine(f Format, line string, e *event) (fields, error) {
+	lines := lineReader{format: f}
+	return lines.read(line, nil, e)
 }

@@ -73,7 +73,7 @@ func FuzzJSONL(f *testing.F) {
 			t.Fatalf("%q: scanned %v, encoding/json says %v and %v", line, scanned, decoded, err)
 		}
 		var e event
-		all, err := (Format{kind: jsonl}).read(line, nil, &e)
+		all, err := readLine(Format{kind: jsonl}, line, &e)
 		if err != nil {
 			return
 		}
@@ -105,7 +105,7 @@ func TestReadEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e event
-			if _, err := (Format{}).read(test.line, nil, &e); err != nil || e != test.want {
+			if _, err := readLine(Format{}, test.line, &e); err != nil || e != test.want {
 				t.Errorf("got %+v and %v, want %+v", e, err, test.want)
 			}
 		})
@@ -132,7 +132,7 @@ func TestReadEventSaysWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e event
-			if _, err := (Format{}).read(test.line, nil, &e); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			if _, err := readLine(Format{}, test.line, &e); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, want %s…", err, test.want)
 			}
 		})

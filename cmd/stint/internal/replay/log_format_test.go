@@ -66,7 +66,7 @@ func TestLinesThatDoNotMatchTheLogFormat(t *testing.T) {
 		"[yesterday" + good[27:]: `has the time "yesterday"`,
 	} {
 		var e event
-		if _, err := format.read(line, nil, &e); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readLine(format, line, &e); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
 		}
 	}

@@ -25,7 +25,7 @@ func (r *lineReader) fields(line string, all fields) (fields, int64, error) {
 	return all, t, err
 }
 
-// read is read of [Format].
+// read appends the fields of a line and sets the time and the cost of its event.
 func (r *lineReader) read(line string, all fields, e *event) (fields, error) {
 	all, t, err := r.fields(line, all)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestTurnsKeepTheOrder(t *testing.T) {
 }
 
 // While a worker settles a batch, another one prepares the next batch.
-func TestTurnsPrepareWhileTheySettle(t *testing.T) {
+func TestTurnsPrepareWhileTheySettle(*testing.T) {
 	both := make(chan struct{})
 	turns := newTurns(1, &panics{}, func(worker int, _ []int) {
 		if worker == 1 {
