@@ -36,7 +36,7 @@ func Keys(groups []stint.Group) []string {
 // if never used. Decide does not change values. now is the time of the call, to the
 // microsecond. All processes that share the values should take it from one clock, such as
 // the database's: a clock that is behind another delays refills by the difference, and one
-// that is ahead advances them.
+// that is ahead advances them. Processes with clocks of their own call [DecideWithSkew].
 //
 // The decisions are valid once the store has saved all changes. The store must load,
 // decide and save in one atomic step: if any of the values has changed in between, it
@@ -50,11 +50,21 @@ func Keys(groups []stint.Group) []string {
 // first claim: at most 256 groups, and about 32 KiB, in one value. The same ID with another first key is
 // another request.
 func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out []stint.Decision) (changes []Change, err error) {
+	return DecideWithSkew(groups, values, now, 0, out)
+}
+
+// DecideWithSkew is [Decide] for processes whose clocks may be apart by up to skew. A state that
+// has ended by the clock of one of them may still count by that of another one, which would begin
+// the window again without it. So each state stays in its value for skew after its end, and
+// Change.Expires may be up to skew before now. The store keeps the value for skew beyond that. A
+// remembered group ends by the clock of each process, because their number is bounded. 0 is Decide; a
+// negative skew counts as 0.
+func DecideWithSkew(groups []stint.Group, values map[string][]byte, now time.Time, skew time.Duration, out []stint.Decision) (changes []Change, err error) {
 	if err := CheckOut(groups, out); err != nil {
 		return nil, err
 	}
 	clear(out)
-	d := decider{now: now.UnixMicro(), values: values}
+	d := decider{now: now.UnixMicro(), ended: now.Add(-max(0, skew)).UnixMicro(), values: values}
 	var failed Errors
 	part := 0
 	for i := range groups {
@@ -82,6 +92,7 @@ func Decide(groups []stint.Group, values map[string][]byte, now time.Time, out [
 // decider is one call of Decide.
 type decider struct {
 	now    int64
+	ended  int64 // states that ended by then are left out
 	values map[string][]byte
 	items  []keyed        // in the order of the claims
 	at     map[string]int // index in items; nil while there is one item, as nearly always
@@ -153,7 +164,7 @@ func (d *decider) item(key string) *item {
 // changes returns the values that differ from those that were loaded.
 func (d *decider) changes() (changes []Change) {
 	for _, it := range d.items {
-		if value, expires, changed := it.encode(d.now); changed {
+		if value, expires, changed := it.encode(d.now, d.ended); changed {
 			changes = append(changes, Change{it.key, value, time.UnixMicro(expires)})
 		}
 	}

@@ -89,6 +89,42 @@ func TestIdleStatesAreDropped(t *testing.T) {
 	}
 }
 
+// A state that has ended by one clock still counts by another one that is behind.
+func TestEndedStatesAreKeptForTheSkew(t *testing.T) {
+	hour, err := stint.Spec{Algorithm: stint.FixedWindow, Limit: 3, Window: time.Hour}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := stint.MustParseLimit("1/s")
+	values := rows{}
+	take := func(now time.Time, skew time.Duration, limit stint.Limit) stint.Decision {
+		t.Helper()
+		out := make([]stint.Decision, 1)
+		changes, err := storekit.DecideWithSkew([]stint.Group{group(stint.Claim{Key: "a", Limit: limit, Cost: 1})}, values, now, skew, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range changes {
+			values[c.Key] = c.Value
+		}
+		return out[0]
+	}
+	for _, skew := range []time.Duration{time.Second, 0, -time.Hour} {
+		clear(values)
+		for range 3 {
+			take(noon.Add(30*time.Minute), skew, hour)
+		}
+		take(noon.Add(time.Hour+time.Second-1), skew, short)
+		if d := take(noon.Add(time.Hour-time.Millisecond), skew, hour); d.Allowed != (skew <= 0) {
+			t.Errorf("a skew of %v: %+v before the end of the window", skew, d)
+		}
+		take(noon.Add(time.Hour+2*time.Second), skew, short)
+		if limits := storekit.CountLimits(values["a"]); skew > 0 && limits != 1 {
+			t.Errorf("%d limits have a state after the skew", limits)
+		}
+	}
+}
+
 // Stores of users keep these bytes: see "Stored state" in docs/compatibility.md.
 func TestValuesStayTheSame(t *testing.T) {
 	const value = "01" + // the version
@@ -205,5 +241,37 @@ func TestScopesHaveDifferentTexts(t *testing.T) {
 			t.Errorf("%q is the text of %+v and of %+v", text, s, other)
 		}
 		seen[text] = s
+	}
+}
+
+// A refund and a charge in one call can leave the bytes of a state as they were, and yet it is now
+// that of other numbers, under which it counts for longer.
+func TestStateThatIsWrittenAgainExpiresByItsNewLimit(t *testing.T) {
+	r := rows{}
+	refilled := func(rate string, cost int64) stint.Group {
+		limit, err := stint.Spec{Algorithm: stint.TokenBucket, Capacity: 3, RefillRate: rate}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return group(stint.Claim{Key: "a", Limit: limit, Cost: cost})
+	}
+	if _, _, err := r.take(t, noon, refilled("1000", 3)); err != nil {
+		t.Fatal(err)
+	}
+	if _, changes, err := r.take(t, noon, refilled("0.001", 0)); err != nil || len(changes) != 0 {
+		t.Fatal("a peek wrote", changes, err)
+	}
+	if _, _, err := r.take(t, noon, refilled("0.001", -3), refilled("0.001", 3)); err != nil {
+		t.Fatal(err)
+	}
+	later := noon.Add(time.Minute)
+	if _, _, err := r.take(t, later, group(claim("a", "5/d", 1))); err != nil { // drops states that have ended
+		t.Fatal(err)
+	}
+	if out, _, err := r.take(t, later, refilled("0.001", 1)); err != nil || out[0].Allowed {
+		t.Error("its charges are forgotten after a minute", out, err)
+	}
+	if out, changes, err := r.take(t, later, group(claim("b", "5/d", -1))); err != nil || len(changes) != 0 {
+		t.Error("a refund to a key without charges wrote", out, changes, err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // The encoding is the byte itemVersion, and then for each state the text of its scope,
 // the time from which it is as if never used (microseconds since the epoch), and its
 // encoding by [stint.Limit.AppendState]. Texts have their length before them. Lengths and
-// times are uvarints. A state that is past its time is left out when the value is next
-// written.
+// times are uvarints. A state that is past its time, and a time for clocks that differ, is left
+// out when the value is next written.
 type item struct {
 	states  []*state
 	corrupt []byte // the value, if it is no item
@@ -42,14 +42,15 @@ func decodeItem(value []byte) *item {
 	return it
 }
 
-// encode returns the value, when it expires, and whether it differs from the one that was
-// decoded. It is nil if it has no states.
-func (it *item) encode(now int64) (value []byte, expires int64, changed bool) {
+// encode returns the value without the states that ended before a time, and without the remembered
+// groups that have ended now, when it expires, and whether it differs from the one that was decoded. It
+// is nil if it has no states.
+func (it *item) encode(now, ended int64) (value []byte, expires int64, changed bool) {
 	changed = it.grown
 	for _, s := range it.states {
 		data, until, differs := s.encode()
 		changed = changed || differs
-		if len(data) == 0 || until <= now {
+		if len(data) == 0 || until <= ended || until <= now && strings.HasPrefix(s.scope, onceMark) {
 			continue
 		}
 		if value == nil {
@@ -111,7 +112,8 @@ type state struct {
 
 	limit stint.Limit // of the last claim; invalid if the call has no claim on this state
 	live  stint.State
-	until int64 // when the state expires if live differs from data
+	until int64 // when the state expires by its last write in this call
+	wrote bool  // a claim of this call wrote the state
 	err   error // why data is no state; nil once a Forget has dropped it
 }
 
@@ -132,19 +134,25 @@ func (s *state) load(c *stint.Claim) error {
 
 func (s *state) step(c *stint.Claim, now int64, dry bool) stint.Decision {
 	d := c.Limit.Step(&s.live, now, c, dry)
-	if !dry {
-		s.err, s.until = nil, now+d.ResetAfter.Microseconds()
+	if dry {
+		return d
+	}
+	s.err = nil
+	if c.Cost != 0 && d.Allowed || d.Granted > 0 {
+		s.wrote, s.until = true, now+d.ResetAfter.Microseconds()
 	}
 	return d
 }
 
-// encode returns the state to store, when it expires, and whether it differs from what
-// was stored.
+// encode returns the state to store, when it expires, and whether either differs from what
+// was stored. A write may leave the bytes as they were, but for limits under which they count for
+// longer. An end that is later than it need be is left.
 func (s *state) encode() (data []byte, expires int64, changed bool) {
-	if !s.limit.Valid() || s.err != nil {
+	if !s.wrote || s.err != nil {
 		return s.data, s.expires, false
 	}
-	if data = s.limit.AppendState(nil, &s.live); slices.Equal(data, s.data) {
+	data = s.limit.AppendState(nil, &s.live)
+	if slices.Equal(data, s.data) && (len(data) == 0 || s.until <= s.expires) {
 		return s.data, s.expires, false
 	}
 	return data, s.until, true

@@ -1,6 +1,9 @@
 package storekit
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // StoredState is one state in a value.
 type StoredState struct {
@@ -8,6 +11,9 @@ type StoredState struct {
 	Expires time.Time // the time from which the state is as if never stored
 	Bytes   []byte    // of the state in the value
 }
+
+// Remembers reports whether the state is that of a remembered group ([stint.Once]), and not of a limit.
+func (s *StoredState) Remembers() bool { return strings.HasPrefix(s.Scope, onceMark) }
 
 // SplitValue returns the states in a value, in its order. It returns false for bytes that are
 // no value. A value without bytes has no states.
