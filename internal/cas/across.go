@@ -2,6 +2,7 @@ package cas
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -18,11 +19,13 @@ import (
 //
 // To undo a write, the store restores the states that were there before, if nobody has
 // written the item since. Otherwise it refunds what was charged, which a leaky bucket
-// ignores. A write stays if its outcome, or that of its undoing, is unknown.
+// ignores. A write stays if its outcome, or that of its undoing, is unknown, and so does one
+// that has refunded units: made once more, it would refund them twice.
 //
 // The item that was lost last is written first and alone: contended items then cost no
-// undoing. An item that remembers a group (stint.Once) is written last: a group that is
-// remembered has charged all other items.
+// undoing. An item that remembers a group (stint.Once) is written last, and a round has one
+// such group: a group that is remembered has charged all other items. What is remembered
+// could not be undone after another node has written the item.
 type pieces struct {
 	store  *Store
 	swaps  []Swap
@@ -37,7 +40,7 @@ type pieces struct {
 
 // writeEach makes the swaps of the round one by one, and sets one outcome for all of them.
 func (r *round) writeEach(ctx context.Context) (now time.Time) {
-	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, writer: r.writer, groups: r.groups, out: slices.Clone(r.out), horizon: r.horizon}
+	p := &pieces{store: r.store, swaps: r.swaps, stamp: r.stamp, writer: r.writer, groups: r.groups, out: slices.Clone(r.out), horizon: horizonOf(r.all)}
 	for i := range r.swaps {
 		p.before = append(p.before, *r.value(r.swaps[i].Key))
 	}
@@ -59,15 +62,19 @@ func (r *round) phases() (phases [3][]int) {
 	for i := range r.swaps {
 		at := 1
 		switch key := r.swaps[i].Key; {
-		case key == r.suspect:
-			at = 0
 		case r.remembers(key):
 			at = 2
+		case key == r.suspect:
+			at = 0
 		}
 		phases[at] = append(phases[at], i)
 	}
 	return phases
 }
+
+// decidesAlone reports whether a group, or call, across identities needs a round of its own: where items
+// are written one by one, only one of a round can be the last one.
+func (s *Store) decidesAlone(once bool) bool { return once && s.transact == nil }
 
 // remembers reports whether the item of a key may remember a group of the round.
 func (r *round) remembers(key string) bool {
@@ -203,11 +210,11 @@ func (p *pieces) undo(ctx context.Context) (Outcome, error) {
 func (p *pieces) resolve(ctx context.Context, i int) {
 	w, unanswered := &p.swaps[i], p.swaps[i].Err
 	for attempt := range maxLosses {
-		now, err := p.store.loadDecoded(ctx, w.Key, p.horizon)
+		now, err := p.store.loadDecoded(ctx, Load{Key: w.Key, Horizon: p.horizon, Settle: keptUntil(p.swaps, w.Key)})
 		if err != nil || !now.ok {
 			return
 		}
-		switch now.item.fateOf(p.stamp, w.Old, now.Version) {
+		switch now.fateOf(p.stamp, w.Old) {
 		case made:
 			w.Outcome = Done
 			return
@@ -229,20 +236,40 @@ func (p *pieces) resolve(ctx context.Context, i int) {
 	}
 }
 
+// restored returns the states that there were before a swap. A backend whose items have states of
+// several ages may have read some that newer ones have replaced. So those are left out that the item does
+// not have any more and that the calls have no limits of.
+func (p *pieces) restored(i int, now *loaded) []byte {
+	lives, before := p.swaps[i].Lives, p.before[i].item.states
+	if lives == nil {
+		return before
+	}
+	states, ok := storekit.SplitValue(before)
+	left, readable := storekit.SplitValue(now.item.states)
+	if !ok || !readable {
+		return before
+	}
+	return storekit.JoinValue(slices.DeleteFunc(states, func(s storekit.StoredState) bool {
+		_, claimed := lives[s.Scope]
+		return !claimed && !slices.ContainsFunc(left, func(l storekit.StoredState) bool { return l.Scope == s.Scope })
+	}))
+}
+
 // undoOne undoes a swap that was made. All attempts have one stamp, so an attempt without
 // an answer is found again.
 func (p *pieces) undoOne(ctx context.Context, i int) error {
 	w := &p.swaps[i]
 	by := p.writer.stamp()
+	wanted := Load{Key: w.Key, Horizon: p.horizon}
 	for attempt := range maxLosses {
-		now, err := p.store.loadDecoded(ctx, w.Key, p.horizon)
+		now, err := p.store.loadDecoded(ctx, wanted)
 		switch {
 		case err != nil:
 			return err
 		case !now.ok || len(now.item.writers) == 0:
 			return nil // the item was lost, and the charge with it
 		case now.item.writers[0] != p.stamp:
-			switch fate := now.item.fateOf(by, 0, now.Version); {
+			switch fate := now.fateOf(by, 0); {
 			case fate == made:
 				return nil
 			case fate == unclear && attempt > 0:
@@ -250,13 +277,14 @@ func (p *pieces) undoOne(ctx context.Context, i int) error {
 			}
 			return p.refund(ctx, w.Key)
 		}
-		back := Swap{Key: w.Key, Old: now.Version, Memo: now.Memo, Decided: w.Decided, Version: newVersion(), TTL: w.TTL, Value: now.item.encode(by, p.before[i].item.states)}
+		back := Swap{Key: w.Key, Old: now.Version, Memo: now.Memo, Decided: w.Decided, Version: newVersion(), TTL: w.TTL, Value: now.item.encode(by, p.restored(i, &now)), Read: now.Value, Lives: w.Lives}
 		if p.store.transportOf(w.Key).swap(ctx, &back); back.Outcome == Done {
 			return nil
 		}
 		if pause(ctx, attempt); ctx.Err() != nil {
 			return back.Err
 		}
+		wanted.Settle = keptUntil(p.swaps, w.Key)
 	}
 	return contended(maxLosses, nil)
 }
@@ -268,6 +296,9 @@ func (p *pieces) refund(ctx context.Context, key string) error {
 	for i := range p.groups {
 		for part := range p.groups[i].Parts() {
 			claims := p.groups[i].Part(part)
+			if refunds(claims, out[:len(claims)], key) {
+				return errRefunded
+			}
 			c.groups = append(c.groups, refundsOf(claims, out[:len(claims)], key)...)
 			out = out[len(claims):]
 		}
@@ -275,6 +306,16 @@ func (p *pieces) refund(ctx context.Context, key string) error {
 	c.claims = len(c.groups)
 	c.out = make([]stint.Decision, c.claims)
 	return p.store.take(c)
+}
+
+// errRefunded says that a refund stays: others may have used its units.
+var errRefunded = errors.New("a refund cannot be undone")
+
+// refunds reports whether an admitted part of a group has refunded units of an item.
+func refunds(claims []stint.Claim, out []stint.Decision, key string) bool {
+	return freshlyAdmitted(claims, out) && slices.ContainsFunc(claims, func(c stint.Claim) bool {
+		return c.Key == key && c.Cost < 0 && c.Cost != stint.Forget
+	})
 }
 
 // refundsOf returns the refunds of what an admitted part of a group has charged to an item.
@@ -291,9 +332,9 @@ func refundsOf(claims []stint.Claim, out []stint.Decision, key string) (refunds 
 }
 
 // loadDecoded reads one item.
-func (s *Store) loadDecoded(ctx context.Context, key string, horizon time.Duration) (l loaded, err error) {
+func (s *Store) loadDecoded(ctx context.Context, wanted Load) (l loaded, err error) {
 	err = retryThrottled(ctx, func() (err error) {
-		l.Item, _, err = s.transportOf(key).load(ctx, Load{Key: key, Horizon: horizon})
+		l.Item, _, err = s.transportOf(wanted.Key).load(ctx, wanted)
 		return err
 	})
 	if err == nil {

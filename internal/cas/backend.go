@@ -78,6 +78,10 @@ type Item struct {
 	// Memo is the backend's own: what it knows of the item. The store hands it back in
 	// [Swap.Memo], and asks it no more than what a [Covering] has.
 	Memo any
+	// Settled says that no write that was sent before this read can be made any more, or a part of
+	// it, unless the item has it. It says so of the states that live no longer than the load's
+	// Horizon.
+	Settled bool
 }
 
 // Covering is a Memo of an item that may lack writes that a reader with a shorter horizon
@@ -97,6 +101,11 @@ type Load struct {
 	// New says that the store most likely writes the item next if there is none. A backend
 	// may prepare that write.
 	New bool
+	// Settle is not zero if the outcome of a write of the key is unknown, and the item is to decide
+	// it: it is the time until which that write would be kept. A backend that could still make a part
+	// of such a write, although the key has been written since, makes sure that it cannot until then,
+	// and sets Item.Settled. Others ignore it.
+	Settle time.Time
 
 	Item Item  // set by the backend
 	Err  error // set by the backend if this key could not be read and others may have been
@@ -112,6 +121,10 @@ type Swap struct {
 	// Decided is the time of the decision, which the states in Value expire after. It is the
 	// zero time if Value is not an item of limits.
 	Decided time.Time
+	// Read is the value that was read. Lives has the longest life of a state for the scope
+	// ([storekit.ScopeOf]) of each limit of the calls. Both are set if Memo is a [Covering].
+	Read  []byte
+	Lives map[string]time.Duration
 	// Value is the new value. It is never empty. The backend must not change it, and must
 	// not keep it after Swap returns.
 	Value []byte

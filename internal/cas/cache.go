@@ -16,9 +16,10 @@ import (
 // caller is denied by an item that may be old.
 //
 // An item leaves the cache when a round takes it, and comes back when that round has
-// written it. Only items whose writer before was this node too are kept: a key that several
-// nodes write in turn would lose its swaps, and a key that is used once needs no memory. With
-// [Options.KeepNew], items that the node has created are kept too. Items
+// written it; its key stays in the meantime, which spares the maps two changes. Only items
+// whose writer before was this node too are kept: a key that several nodes write in turn would
+// lose its swaps, and a key that is used once needs no memory. With [Options.KeepNew], items that the node has created are kept too, and with [Options.KeepNewAlone]
+// they are while it is the only node. Items
 // of limits that callers bring are never kept, so the keys that callers make up displace
 // nothing here.
 //
@@ -28,8 +29,8 @@ type cache struct {
 	seed   maphash.Seed
 	shards [cacheShards]struct {
 		mu           sync.Mutex
-		young, older map[string]Item // guarded by mu
-		bytes        int             // guarded by mu: of the younger generation
+		young, older map[string]*Item // guarded by mu, as what they point to; version 0: a round has the item
+		bytes        int              // guarded by mu: of the younger generation
 	}
 }
 
@@ -39,6 +40,8 @@ const (
 	mostCached = 64 << 20
 	// cacheEntry is the memory of an item beside its key and value.
 	cacheEntry = 128
+	// memoCached is the memory of a memo beside what grows with the value.
+	memoCached = 256
 )
 
 func newCache() *cache { return &cache{seed: maphash.MakeSeed()} }
@@ -48,13 +51,13 @@ func (c *cache) take(key string) (item Item) {
 	sh := &c.shards[maphash.String(c.seed, key)%cacheShards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if item = sh.young[key]; item.Version != 0 {
-		delete(sh.young, key)
-		sh.bytes -= bytesCached(key, item)
+	entry := sh.young[key]
+	if entry != nil {
+		sh.bytes -= valueCached(entry)
+	} else if entry = sh.older[key]; entry == nil {
 		return item
 	}
-	item = sh.older[key]
-	delete(sh.older, key)
+	item, *entry = *entry, Item{}
 	return item
 }
 
@@ -63,21 +66,37 @@ func (c *cache) put(key string, item Item) {
 	sh := &c.shards[maphash.String(c.seed, key)%cacheShards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.bytes += bytesCached(key, item) - bytesCached(key, sh.young[key]); sh.bytes > mostCached/cacheShards/2 {
-		sh.older, sh.young, sh.bytes = sh.young, nil, bytesCached(key, item)
+	entry, growth := sh.young[key], bytesCached(key, &item)
+	if entry != nil {
+		growth = valueCached(&item) - valueCached(entry)
+	}
+	if sh.bytes+growth > mostCached/cacheShards/2 {
+		sh.older, sh.young, sh.bytes = sh.young, nil, 0
+		entry, growth = nil, bytesCached(key, &item)
 	}
 	if sh.young == nil {
-		sh.young = map[string]Item{}
+		sh.young = map[string]*Item{}
 	}
-	delete(sh.older, key)
-	sh.young[key] = item
+	if entry == nil {
+		delete(sh.older, key)
+		entry = &Item{}
+		sh.young[key] = entry
+	}
+	sh.bytes += growth
+	*entry = item
 }
 
-func bytesCached(key string, item Item) int {
-	if item.Version == 0 {
-		return 0
+func bytesCached(key string, item *Item) int {
+	return cacheEntry + len(key) + valueCached(item)
+}
+
+// valueCached returns the memory of an item that changes with its value. The memo may have a text of
+// each state of it.
+func valueCached(item *Item) int {
+	if item.Memo == nil {
+		return len(item.Value)
 	}
-	return cacheEntry + len(key) + len(item.Value)
+	return memoCached + 2*len(item.Value)
 }
 
 // recall takes the item of the round from the cache, and the time of the decision from the
@@ -99,7 +118,7 @@ func (r *round) recall() bool {
 	if it.Version == 0 {
 		return false
 	}
-	if m, some := it.Memo.(Covering); some && !m.Covers(r.horizon) {
+	if m, some := it.Memo.(Covering); some && !m.Covers(horizonOf(r.all)) {
 		return false
 	}
 	r.now = time.Time{}
@@ -110,10 +129,15 @@ func (r *round) recall() bool {
 		}
 		r.now = now
 	}
-	r.values = []loaded{{Item: it}}
+	r.values = append(r.values[:0], loaded{Item: it})
 	r.values[0].decode()
 	r.recalled = true
 	return true
+}
+
+// keepsNew reports whether the cache keeps items that the node has created.
+func (s *Store) keepsNew() bool {
+	return s.options.KeepNew || s.options.KeepNewAlone && s.heartbeat.alone.Load()
 }
 
 // mayRecall reports whether the cache may have the item of the round.

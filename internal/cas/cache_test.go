@@ -19,6 +19,25 @@ func TestCacheIsBounded(t *testing.T) {
 			c.put("busy", Item{Value: value, Version: uint64(i + 1000)})
 		}
 	}
+	checkBytes(t, c)
+}
+
+// Values that grow stay within the bound too.
+func TestCacheOfGrowingValuesIsBounded(t *testing.T) {
+	c := newCache()
+	for _, size := range []int{10, 1000} {
+		for i := range 200_000 {
+			key := fmt.Sprint("k", i)
+			c.take(key)
+			c.put(key, Item{Value: make([]byte, size), Version: uint64(size)})
+		}
+	}
+	checkBytes(t, c)
+}
+
+// checkBytes checks the bytes of a cache that has been filled.
+func checkBytes(t *testing.T, c *cache) {
+	t.Helper()
 	bytes := 0
 	for i := range c.shards {
 		sh := &c.shards[i]

@@ -43,14 +43,18 @@ const (
 )
 
 // newCallOf returns a call of one claim, which is valid.
-func newCallOf(ctx context.Context, claim *stint.Claim) *call {
-	c := &call{ctx: ctx, claims: 1}
-	s := &c.single
-	s.claim[0] = *claim
-	s.key[0] = keyOf(claim)
-	s.claim[0].Key = s.key[0]
-	s.group[0].Claims = s.claim[:]
-	c.groups, c.keys, c.out = s.group[:], s.key[:], s.out[:]
+func (s *Store) newCallOf(ctx context.Context, claim *stint.Claim) *call {
+	c, ok := s.calls.Get().(*call)
+	if !ok {
+		c = &call{}
+	}
+	c.ctx, c.claims = ctx, 1
+	one := &c.single
+	one.claim[0] = *claim
+	one.key[0] = keyOf(claim)
+	one.claim[0].Key = one.key[0]
+	one.group[0].Claims = one.claim[:]
+	c.groups, c.keys, c.out = one.group[:], one.key[:], one.out[:]
 	return c
 }
 

@@ -19,7 +19,9 @@ const maxLimits = 64
 // decide decides the calls whose callers still wait, on the items that were read. It
 // returns false if there is nothing to write.
 func (r *round) decide() bool {
-	r.swaps = nil
+	if r.swaps = r.swaps[:0]; r.shared || len(r.keys) > 1 {
+		r.swaps = nil // the backend may still use those that it gave up
+	}
 	if !r.begin() {
 		return false
 	}
@@ -39,15 +41,24 @@ func (r *round) decide() bool {
 	for i := range changes {
 		c := &changes[i]
 		v := r.value(c.Key)
-		keep := r.mayRecall() && (v.Version == 0 && r.store.options.KeepNew || v.item.lastWriter() == r.writer.id)
-		r.swaps = append(r.swaps, Swap{
+		keep := r.mayRecall() && (v.Version == 0 && r.store.keepsNew() || v.item.lastWriter() == r.writer.id)
+		swap := Swap{
 			Key: c.Key, Old: v.Version, Memo: v.Memo, Decided: now, Value: v.item.encode(r.stamp, c.Value), TTL: r.store.ttl(c.Expires.Sub(now)),
 			Version: newVersion(), Keep: keep, NotBefore: notBefore,
-		})
+		}
+		r.describe(&swap, v)
+		r.swaps = append(r.swaps, swap)
 		r.noteCaller(c, v, now)
 	}
 	slices.SortFunc(r.swaps, byKey)
 	return true
+}
+
+// describe tells a backend whose items have states of several ages which states a swap changes.
+func (r *round) describe(w *Swap, v *loaded) {
+	if _, some := v.Memo.(Covering); some {
+		w.Read, w.Lives = v.Value, livesOf(r.all)
+	}
 }
 
 // noteCaller adds a value that is about to be written to the account of limits that
@@ -131,16 +142,19 @@ func someOf(errs []error) error {
 // that cannot be read it returns bytes that Decide cannot read either: the claims on it fail, and a
 // reset replaces it.
 func (r *round) states() map[string][]byte {
-	states := make(map[string][]byte, len(r.keys))
+	if r.stored == nil {
+		r.stored = make(map[string][]byte, len(r.keys))
+	}
+	clear(r.stored)
 	for i, key := range r.keys {
 		switch v := &r.values[i]; {
 		case !v.ok:
-			states[key] = unreadable(v.Value)
+			r.stored[key] = unreadable(v.Value)
 		case len(v.item.states) > 0:
-			states[key] = v.item.states
+			r.stored[key] = v.item.states
 		}
 	}
-	return states
+	return r.stored
 }
 
 // unreadable returns as many bytes as a value has, and at least one, which Decide cannot
@@ -162,7 +176,7 @@ type decider struct {
 }
 
 func (d *decider) decide(groups []stint.Group, out []stint.Decision) ([]storekit.Change, error) {
-	changes, err := storekit.Decide(groups, d.states, d.now, out)
+	changes, err := storekit.DecideWithSkew(groups, d.states, d.now, d.store.options.Slack, out)
 	for i := range changes {
 		if d.admit(&changes[i]) != nil {
 			return d.decideParts(groups, out)
@@ -229,7 +243,7 @@ func (d *decider) decideParts(groups []stint.Group, out []stint.Decision) ([]sto
 // decidePart decides one part, and adds what it changes to the states and to changed unless
 // it is refused.
 func (d *decider) decidePart(g stint.Group, changed map[string]storekit.Change, out []stint.Decision) error {
-	changes, err := storekit.Decide([]stint.Group{g}, d.states, d.now, out)
+	changes, err := storekit.DecideWithSkew([]stint.Group{g}, d.states, d.now, d.store.options.Slack, out)
 	if errs, _ := storekit.PartErrors(err, 1); errs != nil {
 		return errs[0]
 	}

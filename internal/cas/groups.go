@@ -50,6 +50,10 @@ func (p *plan) run() {
 		switch {
 		case items(&p.groups[i]) == none:
 			p.decideAlone(i)
+		case spans && p.store.decidesAlone(p.groups[i].Once != nil):
+			p.flush()
+			p.add(acrossLane, i)
+			p.flush()
 		case spans:
 			p.add(acrossLane, i)
 		default:

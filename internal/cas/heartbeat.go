@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type heartbeat struct {
 	id    string // of this node, random
 	end   context.CancelFunc
 	ended sync.WaitGroup
+	alone atomic.Bool // the last heartbeat counted this node alone
 
 	mu struct {
 		sync.Mutex
@@ -131,6 +133,7 @@ func (h *heartbeat) countLocked(a Announced) {
 		a.Nodes = max(a.Nodes, h.mu.nodes)
 	}
 	h.mu.nodes = a.Nodes
+	h.alone.Store(a.Nodes == 1)
 }
 
 // announceInItem writes the announcement into the item of nodes.

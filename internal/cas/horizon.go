@@ -1,33 +1,60 @@
 package cas
 
 import (
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storekit"
 )
 
 // horizonOf returns the longest time after which a state of the limits of the calls, and a
 // group that they remember, equals a fresh one. An item lacks nothing that matters to the
 // calls if it has all writes of that time.
 func horizonOf(calls []*call) (longest time.Duration) {
-	var last stint.Limit
 	for _, c := range calls {
 		if c.once {
 			longest = max(longest, stint.RememberFor)
 		}
-		for i := range c.groups {
-			for part := range c.groups[i].Parts() {
-				claims := c.groups[i].Part(part)
-				for j := range claims {
-					if l := claims[j].Limit; l != last && l.Valid() {
-						last, longest = l, max(longest, lifeOf(l))
+	}
+	for l := range limitsOf(calls) {
+		longest = max(longest, lifeOf(l))
+	}
+	return longest
+}
+
+// livesOf returns the longest life of a state for the scope of each limit of the calls.
+func livesOf(calls []*call) map[string]time.Duration {
+	lives := map[string]time.Duration{}
+	for l := range limitsOf(calls) {
+		scope := storekit.ScopeOf(l).String()
+		lives[scope] = max(lives[scope], lifeOf(l))
+	}
+	return lives
+}
+
+// limitsOf returns the valid limits of the calls. Runs of the same limit are one.
+func limitsOf(calls []*call) iter.Seq[stint.Limit] {
+	return func(yield func(stint.Limit) bool) {
+		var last stint.Limit
+		for _, c := range calls {
+			for i := range c.groups {
+				for part := range c.groups[i].Parts() {
+					claims := c.groups[i].Part(part)
+					for j := range claims {
+						l := claims[j].Limit
+						if l == last || !l.Valid() {
+							continue
+						}
+						if last = l; !yield(l) {
+							return
+						}
 					}
 				}
 			}
 		}
 	}
-	return longest
 }
 
 // lifeOf returns the longest time after which a state of the limit equals a fresh one.

@@ -111,7 +111,8 @@ const (
 //
 // While the version is still old, the write may be under way. Only another write of the
 // same version settles that: whichever comes first, the other is lost. Once the version is
-// another one, the write was either made before, and left its stamp, or is lost. The stamp
+// another one, the write was either made before, and left its stamp, or is lost. A backend that
+// writes in parts makes sure of that: see [Load.Settle]. The stamp
 // is missing if 16 other writers have written since; the item is then full of their
 // stamps. If the item was lost and created again, it lacks the stamp too, and the charge
 // is gone with the item.

@@ -66,7 +66,9 @@ func (s *Store) take(c *call) error {
 		lanes[key] = l
 		mu.Unlock()
 		defer s.release(l) // also if an observer panics
-		s.newRound(l, []*call{c}).run(c.ctx)
+		r := s.newRound(l, c)
+		r.run(c.ctx)
+		r.release()
 		return c.err
 	}
 	c.done = make(chan struct{}, 1)
@@ -142,7 +144,7 @@ func (s *Store) nextRound(l *lane) *round {
 		return nil
 	}
 	n := s.fitting(l.queue)
-	r := s.newRound(l, slices.Clone(l.queue[:n]))
+	r := s.newRound(l, l.queue[:n]...)
 	for _, c := range r.all {
 		c.round = r
 	}
@@ -160,8 +162,12 @@ func (s *Store) fitting(calls []*call) int {
 				keys[k] = true
 			}
 		}
-		if i > 0 && (claims > maxRound || len(keys) > s.options.MaxBatch) {
+		alone := len(c.keys) > 1 && s.decidesAlone(c.once)
+		switch {
+		case i > 0 && (alone || claims > maxRound || len(keys) > s.options.MaxBatch):
 			return i
+		case alone:
+			return 1
 		}
 	}
 	return len(calls)

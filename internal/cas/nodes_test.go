@@ -48,6 +48,38 @@ func TestNodesAreCounted(t *testing.T) {
 	})
 }
 
+// A node remembers a new item from its first write while no other node has announced itself.
+func TestLoneNodeRemembersNewItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := casmem.NewServer(nil)
+		open := func() *cas.Store {
+			return newStore(t, casmem.New(server), cas.Options{Heartbeat: time.Second, KeepNewAlone: true})
+		}
+		s := open()
+		remembers := func(key string) bool {
+			before := s.Stats().Remembered
+			for range 2 {
+				take(t, s, claim(key, "1000/d", 1))
+			}
+			return s.Stats().Remembered > before
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if !remembers("alone") {
+			t.Error("a lone node does not remember a new item")
+		}
+		other := open()
+		time.Sleep(1500 * time.Millisecond)
+		if remembers("two") {
+			t.Error("one of two nodes remembers a new item")
+		}
+		_ = other.Close()
+		time.Sleep(1500 * time.Millisecond)
+		if !remembers("alone again") {
+			t.Error("a node that is alone again does not remember a new item")
+		}
+	})
+}
+
 // A node whose clock is off is noticed where the server has no clock. In a test the clock
 // of a node is that of the process, so the announcement of another is written by hand.
 func TestClocksOfNodesAreCompared(t *testing.T) {

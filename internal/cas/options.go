@@ -22,8 +22,8 @@ type Options struct {
 	// KeepFor is the least time for which an item is kept. It is for a Clock that runs
 	// slower than the server's, or back, as those of tests do.
 	KeepFor time.Duration
-	// Slack is how much longer than its states an item is kept, for clocks that differ.
-	// 0 means 5 s.
+	// Slack is how much longer than its states an item is kept, and a state than it counts, for
+	// clocks that differ: by that of another node it may still count. 0 means 5 s.
 	Slack time.Duration
 	// MaxBatch is the greatest number of keys in one call of the backend. 0 means 128.
 	MaxBatch int
@@ -34,6 +34,8 @@ type Options struct {
 	// those alone that it has written twice in a row, because another node may write a new
 	// item next. It suits a backend whose write after a read is dear.
 	KeepNew bool
+	// KeepNewAlone is KeepNew while no other node has announced itself.
+	KeepNewAlone bool
 	// Heartbeat is how often the node announces itself. 0 means 1 s; below 0 means never.
 	Heartbeat time.Duration
 	// CallerBytes bounds the bytes that this node writes for limits that callers bring

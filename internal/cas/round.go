@@ -35,12 +35,12 @@ type round struct {
 	keys   []string
 	writer *writer
 
-	horizon time.Duration // of all calls
-
-	values   []loaded // of keys
-	recalled bool     // values are from the cache
+	values   []loaded          // of keys
+	stored   map[string][]byte // the states in values, by key
+	recalled bool              // values are from the cache
 	now      time.Time
 	swaps    []Swap
+	shared   bool // the backend has got swaps itself, and not a copy
 	stamp    stamp
 
 	losses    atomic.Int32
@@ -72,8 +72,12 @@ type writer struct {
 
 func (w *writer) stamp() stamp { return stamp{w.id, w.last.Add(1)} }
 
-func (s *Store) newRound(l *lane, calls []*call) *round {
-	r := &round{store: s, all: calls}
+func (s *Store) newRound(l *lane, calls ...*call) *round {
+	r, ok := s.rounds.Get().(*round)
+	if !ok {
+		r = &round{}
+	}
+	r.store, r.all = s, append(r.all, calls...)
 	switch l.key {
 	case acrossLane:
 		r.writer = &s.writers[1]
@@ -85,12 +89,28 @@ func (s *Store) newRound(l *lane, calls []*call) *round {
 	return r
 }
 
+// release lets a later round use the memory of this one, whose calls have been answered. A batch may
+// still have a copy of a load or a swap, which refers to nothing that is used again. A round of several
+// items, or one that locked its item, has given away its own.
+func (r *round) release() {
+	if len(r.keys) > 1 || r.shared {
+		return
+	}
+	clear(r.all)
+	clear(r.calls)
+	clear(r.values)
+	clear(r.stored)
+	clear(r.swaps[:cap(r.swaps)])
+	s := r.store
+	*r = round{all: r.all[:0], calls: r.calls[:0], values: r.values[:0], stored: r.stored, swaps: r.swaps[:0]}
+	s.rounds.Put(r)
+}
+
 // run decides the calls of the round, or gives them an error. ctx is that of the caller
 // who runs the round for itself, and has no end otherwise.
 func (r *round) run(ctx context.Context) {
-	r.calls = slices.Clone(r.all)
+	r.calls = append(r.calls, r.all...)
 	r.setKeys()
-	r.horizon = horizonOf(r.calls)
 	next := r.load
 	for next != nil {
 		next = next(ctx)
@@ -137,36 +157,38 @@ func (r *round) load(ctx context.Context) step {
 	if r.recall() {
 		return r.decideAndSwap
 	}
-	if err := r.read(ctx); err != nil {
+	if err := r.read(ctx, nil); err != nil {
 		return r.failed(ctx, err)
 	}
 	return r.decideAndSwap
 }
 
-// read reads the items.
-func (r *round) read(ctx context.Context) (err error) {
+// read reads the items. They settle what became of swaps whose outcome is unknown.
+func (r *round) read(ctx context.Context, unknown []Swap) (err error) {
 	r.recalled = false
-	r.values = make([]loaded, len(r.keys))
 	if len(r.keys) == 1 {
-		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, Load{Key: r.keys[0], Horizon: r.horizon, New: r.losses.Load() == 0 && chargesNew(r.calls)})
+		r.values = append(r.values[:0], loaded{})
+		r.values[0].Item, r.now, err = r.store.transportOf(r.keys[0]).load(ctx, Load{Key: r.keys[0], Horizon: horizonOf(r.all), New: unknown == nil && r.losses.Load() == 0 && chargesNew(r.calls), Settle: keptUntil(unknown, r.keys[0])})
 		r.values[0].decode()
 		return err
 	}
-	return r.readAll(ctx)
+	return r.readAll(ctx, unknown)
 }
 
 // readAll reads several items, those of each shard in one call.
-func (r *round) readAll(ctx context.Context) (err error) {
+func (r *round) readAll(ctx context.Context, unknown []Swap) (err error) {
+	r.values = make([]loaded, len(r.keys))
 	which := make([]int, len(r.keys))
 	for i := range which {
 		which[i] = i
 	}
 	r.now = time.Time{}
+	horizon := horizonOf(r.all)
 	var mu sync.Mutex
 	r.store.eachShard(which, func(i int) string { return r.keys[i] }, func(t *transport, which []int) {
 		loads := make([]Load, len(which))
 		for j, i := range which {
-			loads[j].Key, loads[j].Horizon = r.keys[i], r.horizon
+			loads[j].Key, loads[j].Horizon, loads[j].Settle = r.keys[i], horizon, keptUntil(unknown, r.keys[i])
 		}
 		now, failed := t.callLoads(ctx, loads)
 		mu.Lock()
@@ -183,6 +205,23 @@ func (r *round) readAll(ctx context.Context) (err error) {
 		}
 	})
 	return err
+}
+
+// keptUntil returns the time until which the swap of a key would be kept, or the zero time if there is none.
+func keptUntil(swaps []Swap, key string) (t time.Time) {
+	if at := slices.IndexFunc(swaps, func(w Swap) bool { return w.Key == key }); at >= 0 {
+		return swaps[at].Decided.Add(swaps[at].TTL)
+	}
+	return t
+}
+
+// fateOf says what became of a write: see [item.fateOf].
+func (l *loaded) fateOf(by stamp, old uint64) fate {
+	f := l.item.fateOf(by, old, l.Version)
+	if f == stillDue && l.Settled {
+		return notMade
+	}
+	return f
 }
 
 func (l *loaded) decode() {
@@ -205,12 +244,6 @@ func (r *round) decideAndSwap(context.Context) step {
 	return r.send
 }
 
-// mayLock reports whether the backend can lock the items of the round.
-func (r *round) mayLock() bool {
-	s := r.store
-	return s.locker != nil && (len(r.keys) == 1 || s.transact != nil && len(r.keys) <= s.options.MaxBatch)
-}
-
 // send sends the swaps.
 func (r *round) send(ctx context.Context) step { return r.settle(ctx, r.write(ctx)) }
 
@@ -228,36 +261,6 @@ func (r *round) write(ctx context.Context) (now time.Time) {
 // inPieces reports whether the swaps cannot be one transaction.
 func (r *round) inPieces() bool {
 	return len(r.swaps) > 1 && (r.store.transact == nil || len(r.swaps) > r.store.options.MaxBatch)
-}
-
-// locked decides the calls while no other node writes the items, if the backend can.
-func (r *round) locked(ctx context.Context) step {
-	decided := false
-	swaps, err := r.store.transportOf(r.keys[0]).callLocked(ctx, r.keys, func(items []Item, now time.Time) []Swap {
-		decided, r.now, r.recalled = true, now, false
-		for i := range items {
-			r.values[i] = loaded{Item: items[i]}
-			r.values[i].decode()
-		}
-		if !r.decide() {
-			return nil
-		}
-		return r.swaps
-	})
-	switch {
-	case !decided && err == nil:
-		err = garbled("took no lock and gave no reason")
-		fallthrough
-	case !decided:
-		return r.failed(ctx, err)
-	case len(r.swaps) == 0:
-		return r.deliver
-	}
-	if len(swaps) == len(r.swaps) {
-		r.swaps = swaps
-	}
-	_ = failures(r.swaps, err)
-	return r.settle(ctx, time.Time{})
 }
 
 // settle continues as the outcome of the swaps demands. All swaps of a transaction have the

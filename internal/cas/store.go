@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
@@ -22,6 +23,8 @@ type Store struct {
 	transports []*transport // by shard
 	lanes      *lanes
 	cache      *cache
+
+	rounds, calls sync.Pool
 
 	writers   [3]writer // of items, of groups across identities, and of such groups of callers
 	counts    counts
@@ -63,7 +66,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 	if ctx.Err() != nil {
 		return d, storekit.Ended(ctx, false)
 	}
-	c := newCallOf(ctx, &claim)
+	c := s.newCallOf(ctx, &claim)
 	errs, err := storekit.PartErrors(s.take(c), 1)
 	if errs != nil {
 		err = errs[0]
@@ -71,7 +74,12 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 	if err != nil { // the round may still have the call
 		return d, err
 	}
-	return c.out[0], nil
+	d = c.out[0]
+	if c.done == nil { // no other goroutine has had the call
+		*c = call{}
+		s.calls.Put(c)
+	}
+	return d, nil
 }
 
 // TakeGroups decides groups, each atomically.

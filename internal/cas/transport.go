@@ -141,12 +141,23 @@ func (b *loadBatch) Run(ctx context.Context, calls []*coalesce.Call[loadCall]) {
 	}
 }
 
-// index sorts the loads and keeps one of equal keys, with the greatest horizon.
+// index sorts the loads and keeps one of equal keys, with the greatest horizon. It settles what one of
+// them is to settle.
 func (b *loadBatch) index() {
 	slices.SortFunc(b.loads, func(x, y Load) int {
 		return cmp.Or(strings.Compare(x.Key, y.Key), cmp.Compare(uint64(y.Horizon-1), uint64(x.Horizon-1))) // 0 is the greatest
 	})
-	b.loads = slices.CompactFunc(b.loads, func(x, y Load) bool { return x.Key == y.Key })
+	kept := b.loads[:1]
+	for _, l := range b.loads[1:] {
+		if last := &kept[len(kept)-1]; last.Key == l.Key {
+			if l.Settle.After(last.Settle) {
+				last.Settle = l.Settle
+			}
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	b.loads = kept
 	if b.at == nil {
 		b.at = map[string]int{}
 	}

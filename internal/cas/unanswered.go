@@ -6,7 +6,7 @@ import "context"
 func (r *round) resolve(ctx context.Context) step {
 	unknown := r.swaps[0]
 	r.store.counts.unknown.Add(1)
-	if retryThrottled(ctx, func() error { return r.read(ctx) }) != nil {
+	if retryThrottled(ctx, func() error { return r.read(ctx, r.swaps) }) != nil {
 		return r.end(unknown.Err)
 	}
 	switch r.fate() {
@@ -35,7 +35,7 @@ func (r *round) fate() fate {
 		if !now.ok {
 			return unclear
 		}
-		switch f := now.item.fateOf(r.stamp, w.Old, now.Version); f {
+		switch f := now.fateOf(r.stamp, w.Old); f {
 		case made, notMade:
 			return f
 		case unclear:
