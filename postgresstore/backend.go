@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,7 +19,8 @@ type backend struct {
 	*pool
 
 	sql    *statements
-	prefix string // of every key
+	prefix string       // of every key
+	skips  atomic.Int64 // batches of swaps that are still to skip locked rows
 }
 
 // Load implements [cas.Backend]. Its time is that of the first row, which is the closest to the
@@ -56,8 +58,71 @@ func itemOf(state, version []byte) (cas.Item, error) {
 	return cas.Item{Value: append(make([]byte, 0, len(state)), state...), Version: uint64(n)}, nil
 }
 
-// Swap implements [cas.Backend].
+// Swap implements [cas.Backend]. A batch that another transaction is in the way of is sent again as
+// one that skips what others have locked or inserted, and so are the batches after it: what is in
+// the way may stay there, and a stopped transaction would hold up each of them.
 func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, err error) {
+	params := append(writesOf(b.prefix, swaps), notBefore(swaps))
+	if !b.skipNext(ctx) {
+		if now, err = b.swap(ctx, swaps, params); err != nil {
+			b.skips.Store(skipsAfterConflict) // also without an answer: the wait may have taken all the time
+		}
+		if !errors.Is(err, errConflict) {
+			return now, settle(swaps, err)
+		}
+	}
+	now, err = b.swapOrSkip(ctx, swaps, params)
+	return now, settle(swaps, err)
+}
+
+// skipsAfterConflict is how many batches skip locked rows after one that failed. It is a part of a
+// second if there are many callers.
+const skipsAfterConflict = 256
+
+// skipNext reports whether the next batch is to skip what is in its way: a batch before it failed, or
+// there is no time for a wait and a second statement.
+func (b *backend) skipNext(ctx context.Context) bool {
+	if n := b.skips.Load(); n > 0 {
+		b.skips.CompareAndSwap(n, n-1)
+		return true
+	}
+	end, bounded := ctx.Deadline()
+	return bounded && time.Until(end) < 3*lockWait
+}
+
+// swap makes all swaps whose versions are the current ones. It waits for other transactions.
+func (b *backend) swap(ctx context.Context, swaps []cas.Swap, params [][]byte) (now time.Time, err error) {
+	err = b.do(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
+		return run(ctx, c, call{b.sql.swap, params, swapTypes, func(row [][]byte) (err error) {
+			var list []byte
+			if now, list, err = swapRow(row[0]); err != nil {
+				return err
+			}
+			if list == nil {
+				for i := range swaps {
+					setDone(&swaps[i])
+				}
+				return nil
+			}
+			done, err := int8sOf(list)
+			for i := range swaps {
+				if setLost(&swaps[i]); slices.Contains(done, int64(swaps[i].Version)) {
+					setDone(&swaps[i])
+				}
+			}
+			return err
+		}})
+	})
+	return now, err
+}
+
+func setDone(s *cas.Swap) { s.Outcome, s.Written = cas.Done, s.Version }
+func setLost(s *cas.Swap) { s.Outcome, s.Written = cas.Lost, 0 }
+
+// swapOrSkip makes those swaps whose versions are the current ones and whose rows no other
+// transaction is writing. The others are lost. If another transaction inserts one of the rows for
+// longer than lockWait, all are.
+func (b *backend) swapOrSkip(ctx context.Context, swaps []cas.Swap, params [][]byte) (now time.Time, err error) {
 	done := make(map[uint64]bool, len(swaps))
 	row := func(row [][]byte) (err error) {
 		if now, err = timeOf(row[0]); err != nil || row[1] == nil { // without a version: none was written
@@ -67,18 +132,15 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 		done[uint64(version)] = true
 		return err
 	}
-	c := call{b.sql.swap, append(writesOf(b.prefix, swaps), notBefore(swaps)), swapTypes, row}
-	err = b.do(ctx, func(ctx context.Context, conn *pgconn.PgConn) error { return run(ctx, conn, c) })
-	if err != nil {
-		return now, settle(swaps, err)
-	}
+	err = b.do(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
+		return run(ctx, c, call{b.sql.skip, params, swapTypes, row})
+	})
 	for i := range swaps {
-		swaps[i].Outcome = cas.Lost
-		if done[swaps[i].Version] {
-			swaps[i].Outcome, swaps[i].Written = cas.Done, swaps[i].Version
+		if setLost(&swaps[i]); done[swaps[i].Version] {
+			setDone(&swaps[i])
 		}
 	}
-	return now, nil
+	return now, err
 }
 
 // SwapAll implements [cas.Atomic].
@@ -87,11 +149,8 @@ func (b *backend) SwapAll(ctx context.Context, swaps []cas.Swap) (now time.Time,
 	err = b.do(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
 		return run(ctx, c, b.swapAll(swaps, &now, &ok))
 	})
-	if err != nil {
-		return now, settle(swaps, err)
-	}
 	setAll(swaps, ok)
-	return now, nil
+	return now, settle(swaps, err)
 }
 
 // swapAll makes all swaps or none. It stores whether it made them in ok.
@@ -113,10 +172,13 @@ func setAll(swaps []cas.Swap, ok bool) {
 	}
 }
 
-// settle sets the outcomes of swaps after a call that failed: Lost if another transaction
+// settle sets the outcomes of swaps if a call failed: Lost if another transaction
 // was in the way, Failed if nothing was written, and Unknown if the answer is missing. It
 // returns the error that the caller of the backend gets.
 func settle(swaps []cas.Swap, err error) error {
+	if err == nil {
+		return nil
+	}
 	outcome := cas.Unknown
 	switch {
 	case errors.Is(err, errConflict):
@@ -125,7 +187,7 @@ func settle(swaps []cas.Swap, err error) error {
 		outcome = cas.Failed
 	}
 	for i := range swaps {
-		swaps[i].Outcome = outcome
+		swaps[i].Outcome, swaps[i].Written = outcome, 0
 	}
 	return err
 }
@@ -199,6 +261,7 @@ type call struct {
 // run sends calls in one round trip. They are one transaction, unless they begin or end
 // one themselves.
 func run(ctx context.Context, c *pgconn.PgConn, calls ...call) error {
+	c.Frontend().Send(sizeOf(calls))
 	p := c.StartPipeline(ctx)
 	for i := range calls {
 		p.SendQueryParams(calls[i].sql, calls[i].params, calls[i].types, binaryAll, binaryAll)
@@ -215,6 +278,30 @@ func run(ctx context.Context, c *pgconn.PgConn, calls ...call) error {
 	}
 	return err
 }
+
+// room is no message. It makes room for those that follow, whose buffer would otherwise grow, and be
+// copied, several times for each batch.
+type room int
+
+func sizeOf(calls []call) (r room) {
+	const heads = 256 // of the messages of a call
+	for i := range calls {
+		r += room(heads + len(calls[i].sql))
+		for _, p := range calls[i].params {
+			r += room(4 + len(p))
+		}
+	}
+	return r
+}
+
+// Encode implements [pgproto3.FrontendMessage].
+func (r room) Encode(to []byte) ([]byte, error) { return slices.Grow(to, int(r)), nil }
+
+// Decode implements [pgproto3.FrontendMessage].
+func (room) Decode([]byte) error { return errGarbled }
+
+// Frontend implements [pgproto3.FrontendMessage].
+func (room) Frontend() {}
 
 // read reads the rows of a result.
 func read(results any, row func([][]byte) error) error {

@@ -18,9 +18,9 @@
 //     a read before it unless this process wrote the key last; a denial and a peek cost a read.
 //     A hot key has one write in flight per node,
 //     which carries every check that waits for it.
-//   - A write is made only if the row is still the one that was read. Nodes never wait for
-//     each other's locks, except for a key on which a node lost three times in a row: it
-//     then locks the row, for the time of one statement.
+//   - A write is made only if the row is still the one that was read. Nodes wait for each
+//     other's locks for 10 ms at most, except for a key on which a node lost three times in a
+//     row: it then locks the row, for the time of one statement.
 //   - A call that may have written is never repeated unless it is certain that it charges
 //     once. Its error has CodeTimeout or CodeCanceled.
 //   - [New] needs no reachable server. The store recovers by itself from a server that

@@ -41,7 +41,7 @@ var meanings = map[string]meaning{
 	"28000":         {"noauth", "does not let the user in", "check the user in the store's URL, and the lines of pg_hba.conf for it"},
 	"3D000":         {"database", "does not have the database", "check the name in the store's URL, or create it by CREATE DATABASE"},
 	"3F000":         {"schema", "does not have the schema of the tables", "create it by CREATE SCHEMA, or name another one in the store's URL: ?schema=NAME"},
-	noPrivilege:     {"noperm", "does not permit the user what Stint needs", "grant SELECT, INSERT, UPDATE and DELETE on the tables stint_items and stint_nodes, and EXECUTE on the functions stint_load_1 and stint_swap_1, or run stint store migrate as their owner"},
+	noPrivilege:     {"noperm", "does not permit the user what Stint needs", "grant SELECT, INSERT, UPDATE and DELETE on the tables stint_items and stint_nodes, and EXECUTE on the functions stint_load_1, stint_swap_1 and stint_skip_1, or run stint store migrate as their owner"},
 	undefinedTable:  {"schema", "lost the tables of the store", "find who drops them; the next check makes them again"},
 	undefinedColumn: {"schema", "has tables of another layout", "run stint store migrate, and use one version of Stint"},
 	undefinedFunc:   {"schema", "lost the functions of the store", "find who drops them; the next check makes them again"},
@@ -100,6 +100,9 @@ func (p *pool) explain(ctx context.Context, err error) error {
 func (p *pool) answered(err *pgconn.PgError) error {
 	m, known := meanings[err.Code]
 	switch {
+	case strings.Contains(err.Message, "no schema has been selected"):
+		m.kind, m.problem = "noperm", "permits the user no schema of its search_path, or has none of them"
+		m.mend = "grant USAGE on the schema of the tables, and CREATE unless another user makes them, or name it in the store's URL: ?schema=NAME"
 	case err.Code == noPrivilege && strings.Contains(err.Message, "for schema"):
 		m.problem, m.mend = "does not permit the user to use the schema of the tables", "grant USAGE on it, or name another one in the store's URL: ?schema=NAME"
 	case known:
@@ -120,13 +123,13 @@ func (p *pool) notConnectedTo(ctx context.Context, err error) error {
 	}
 	busy := p.conns.Stat().AcquiredConns() >= p.conns.Config().MaxConns
 	switch {
-	case tlsFailed(err):
-		e.Kind, e.Mend = "tls", "check its certificate, sslrootcert and sslmode in the store's URL, and whether the server has ssl = on"
-	case errors.Is(err, os.ErrPermission):
-		e.Mend = "let the user of this process write to the server's Unix socket: unix_socket_permissions"
 	case strings.Contains(err.Error(), "read only connection"), strings.Contains(err.Error(), "read-only connection"):
 		m := meanings[readOnly]
 		e.Kind, e.Problem, e.Mend = m.kind, "the server "+p.server+" "+m.problem, m.mend
+	case tlsFailed(err), strings.Contains(err.Error(), "server refused TLS") && !p.triesWithoutTLS():
+		e.Kind, e.Mend = "tls", "check its certificate, sslrootcert and sslmode in the store's URL, and whether the server has ssl = on"
+	case errors.Is(err, os.ErrPermission):
+		e.Mend = "let the user of this process write to the server's Unix socket: unix_socket_permissions"
 	case ctx.Err() != nil && busy:
 		e.Problem = "all connections to the server " + p.server + " were busy until the time of the call ended"
 		e.Mend = "see whether the server is overloaded; pool_max_conns in the store's URL allows more connections"
@@ -139,7 +142,18 @@ func tlsFailed(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &unknown) || strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "server refused TLS")
+	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &unknown) || strings.Contains(err.Error(), "tls: ")
+}
+
+// triesWithoutTLS reports whether a connection may also be plain, as by sslmode=prefer: a server that
+// refuses TLS is then not what failed.
+func (p *pool) triesWithoutTLS() bool {
+	c := p.conns.Config().ConnConfig
+	plain := c.TLSConfig == nil
+	for _, f := range c.Fallbacks {
+		plain = plain || f.TLSConfig == nil
+	}
+	return plain
 }
 
 // wrongOption returns the error of an invalid option.

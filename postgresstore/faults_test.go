@@ -74,6 +74,9 @@ func TestErrorsNameTheMend(t *testing.T) {
 	t.Run("a closed schema", func(t *testing.T) {
 		wantError(t, open(t, as(s.URL(), "weak")+"&schema=closed"), "noperm", "grant USAGE")
 		wantError(t, open(t, withPassword(s.URL())+"&schema=absent"), "schema", "CREATE SCHEMA")
+		s.Must("ALTER ROLE weak SET search_path = closed")
+		wantError(t, open(t, as(s.URL(), "weak")), "noperm", "grant USAGE on the schema")
+		s.Must("ALTER ROLE weak RESET search_path")
 	})
 	t.Run("credentials", func(t *testing.T) {
 		wantError(t, open(t, strings.Replace(s.URL(), "stint@", "stint:wrong@", 1)), "noauth", "STINT_STORE_PASSWORD_FILE")
@@ -131,8 +134,8 @@ func TestErrorsNameTheMend(t *testing.T) {
 		s.Must("DROP TRIGGER fill ON stint_items")
 		swapped(t, b.Swap, []cas.Swap{swapOf("full", 0, "v")}, cas.Done)
 	})
+	pooler := s.PgBouncer("max_client_conn = 1") // skips the rest where it is not installed
 	t.Run("PgBouncer is full", func(t *testing.T) {
-		pooler := s.PgBouncer("max_client_conn = 1")
 		comesBack(t, open(t, withPassword(pooler.URL()))) // once PgBouncer has forgotten the connection that found it ready
 		wantError(t, open(t, withPassword(pooler.URL())), "connections", "max_client_conn")
 	})
@@ -399,6 +402,7 @@ func TestFailoverToAStandby(t *testing.T) {
 	swapped(t, b.Swap, []cas.Swap{k}, cas.Done)
 	alone := open(t, strings.Replace(withPassword(s.URL()), s.Addr(), standby.Addr(), 1))
 	wantError(t, alone, "readonly", "name the primary")
+	wantError(t, open(t, strings.Replace(strings.Replace(withPassword(s.URL()), s.Addr(), standby.Addr(), 1), "disable", "prefer", 1)), "readonly", "name the primary")
 	written := s.Must("SELECT pg_current_wal_lsn()")
 	redistest.Await(t, func() error {
 		if standby.Must("SELECT pg_last_wal_replay_lsn() >= '"+written+"'") != "t" {

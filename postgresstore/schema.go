@@ -43,7 +43,12 @@ var createTexts = []string{
 	version bigint NOT NULL,
 	expires timestamptz NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2)`,
-	`ALTER TABLE {items} ALTER COLUMN state SET STORAGE EXTERNAL`,
+	// Only if it is needed: it locks out all others, and waits for readers such as a backup.
+	`DO $$ BEGIN
+	IF (SELECT attstorage <> 'e' FROM pg_attribute WHERE attrelid = '{itemsText}'::regclass AND attname = 'state') THEN
+		ALTER TABLE {items} ALTER COLUMN state SET STORAGE EXTERNAL;
+	END IF;
+END $$`,
 	`CREATE UNLOGGED TABLE IF NOT EXISTS {nodes} (
 	id     text PRIMARY KEY,
 	until  timestamptz NOT NULL
@@ -58,7 +63,7 @@ const markText = `COMMENT ON TABLE {items} IS '{layout}'`
 // tables and the signatures of the functions. If one of them is missing, all are made again.
 const describeText = `
 SELECT current_setting('server_version_num'), current_setting('transaction_read_only'), current_user,
-	CASE WHEN to_regclass($2) IS NULL OR to_regprocedure($3) IS NULL OR to_regprocedure($4) IS NULL THEN ''
+	CASE WHEN to_regclass($2) IS NULL OR to_regprocedure($3) IS NULL OR to_regprocedure($4) IS NULL OR to_regprocedure($5) IS NULL THEN ''
 		ELSE coalesce(obj_description(to_regclass($1), 'pg_class'), '') END,
 	coalesce((SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass($1)), ''),
 	coalesce((SELECT string_agg(r || ' ON ' || t, ', ')
@@ -201,8 +206,8 @@ type description struct {
 }
 
 func (s *schema) describe(ctx context.Context, c *pgx.Conn) (d description, err error) {
-	names := [][]byte{[]byte(s.sql.items), []byte(s.sql.nodes), []byte(s.sql.loadFunction + loadSignature), []byte(s.sql.swapFunction + swapSignature)}
-	err = run(ctx, c.PgConn(), call{describeText, names, []uint32{oidText, oidText, oidText, oidText}, func(row [][]byte) error {
+	names := [][]byte{[]byte(s.sql.items), []byte(s.sql.nodes), []byte(s.sql.loadFunction + loadSignature), []byte(s.sql.swapFunction + swapSignature), []byte(s.sql.skipFunction + swapSignature)}
+	err = run(ctx, c.PgConn(), call{describeText, names, []uint32{oidText, oidText, oidText, oidText, oidText}, func(row [][]byte) error {
 		number, err := strconv.ParseInt(string(row[0]), 10, 64)
 		if err != nil {
 			return errGarbled

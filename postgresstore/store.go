@@ -32,7 +32,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{options: o, backend: b, store: cas.New(b, cas.Options{
 		Name: "postgresstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat,
-		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger, InFlight: inFlight(o.Durable),
+		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger, InFlight: inFlight(o.Durable), KeepNewAlone: true,
 	})}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
