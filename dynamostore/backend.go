@@ -52,7 +52,7 @@ type attributes = map[string]types.AttributeValue
 // could use.
 func (b *backend) Load(ctx context.Context, loads []cas.Load) (time.Time, error) {
 	if len(loads) == 1 {
-		return time.Time{}, b.do(ctx, b.getting(&loads[0]))
+		return time.Time{}, b.read(ctx, b.getting(&loads[0]))
 	}
 	return time.Time{}, b.loadAll(ctx, loads)
 }
@@ -76,7 +76,7 @@ func (b *backend) loadAll(ctx context.Context, loads []cas.Load) error {
 		keys[i] = b.keyOf(loads[i].Key)
 	}
 	request := map[string]types.KeysAndAttributes{b.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
-	return b.do(ctx, func(ctx context.Context) error {
+	return b.read(ctx, func(ctx context.Context) error {
 		out, err := b.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: request})
 		if err != nil {
 			return err

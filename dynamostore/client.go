@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -161,6 +162,16 @@ func (c *client) do(ctx context.Context, f func(context.Context) error) error {
 	defer cancel()
 	defer context.AfterFunc(running, cancel)()
 	return c.send(ctx, f)
+}
+
+// read is do of a call that only reads. If its connection breaks, it is sent once more: a connection that
+// was idle may be closed by the server while it is used again, and HTTP repeats no POST by itself.
+func (c *client) read(ctx context.Context, f func(context.Context) error) error {
+	err := c.do(ctx, f)
+	if broken, ok := errors.AsType[*stint.Error](err); ok && broken.Code == stint.CodeTimeout && broken.Kind == "connection" && ctx.Err() == nil {
+		return c.do(ctx, f)
+	}
+	return err
 }
 
 // send is do, also while the client is stopped.

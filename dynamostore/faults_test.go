@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -470,6 +471,35 @@ func losing(t *testing.T, address string, puts *atomic.Int64) http.Handler {
 		w.WriteHeader(answer.StatusCode)
 		_, _ = io.Copy(w, answer.Body)
 	})
+}
+
+// A read whose connection breaks is sent once more, and not again.
+func TestABrokenReadIsSentOnceMore(t *testing.T) {
+	setEnvironment(t)
+	emulator := dynamotest.Dynalite(t)
+	migrate(t, emulator.URL("limits"))
+	var reads, broken atomic.Int64
+	forward := losing(t, emulator.Addr(), &atomic.Int64{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "GetItem") {
+			if reads.Add(1); broken.Add(-1) >= 0 {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	b := open(t, dynamotest.URL("limits", s.Listener.Addr().String()))
+	for _, loads := range [][]cas.Load{{{Key: "k"}}, {{Key: "k"}, {Key: "l"}}} {
+		for breaks, fails := range []bool{false, false, true} {
+			broken.Store(int64(breaks))
+			reads.Store(0)
+			_, err := b.Load(inTime(t), slices.Clone(loads))
+			if want := min(int64(breaks)+1, 2); (err != nil) != fails || fails && stint.CodeOf(err) != stint.CodeTimeout || reads.Load() != want {
+				t.Errorf("%d keys, %d connections broke: sent %d times: %v", len(loads), breaks, reads.Load(), err)
+			}
+		}
+	}
 }
 
 func TestStopEndsCalls(t *testing.T) {

@@ -82,7 +82,7 @@ func Moto(t T, settings ...string) *Server {
 	return s
 }
 
-// Dynalite starts dynalite.
+// Dynalite starts dynalite. It would end when a client breaks off a request.
 func Dynalite(t T) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -91,7 +91,7 @@ func Dynalite(t T) *Server {
 		t.Skip("needs the npm package dynalite (run scripts/install-test-servers)")
 	}
 	s.command = func() *exec.Cmd {
-		return exec.CommandContext(context.Background(), "node", program, "--host", "127.0.0.1", "--port", strconv.Itoa(s.port), "--path", s.dir, "--createTableMs", "10")
+		return exec.CommandContext(context.Background(), "node", "--require", filepath.Join(root(t), "internal", "dynamotest", "testdata", "goes-on.cjs"), program, "--host", "127.0.0.1", "--port", strconv.Itoa(s.port), "--path", s.dir, "--createTableMs", "10")
 	}
 	s.Restart()
 	return s

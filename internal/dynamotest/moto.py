@@ -4,7 +4,7 @@ import sys
 import threading
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import run_simple
+from werkzeug.serving import WSGIRequestHandler, run_simple
 
 emulator = DomainDispatcherApplication(create_backend_app)
 one = threading.Lock()
@@ -15,4 +15,6 @@ def app(environ, start_response):
         return list(emulator(environ, start_response))
 
 
+# As DynamoDB does, it keeps connections open: otherwise each request needs a new one.
+WSGIRequestHandler.protocol_version = "HTTP/1.1"
 run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
