@@ -152,7 +152,7 @@ type result struct {
 // mark is what makes a server a member. The zero mark is none.
 type mark struct {
 	incarnation int64  // random, 1 to 2^53-1; another one after each birth
-	run         string // run_id of the process that was marked
+	run         string // run_id of the process that was marked, or its disownedRun
 	members     uint64 // hash of the list of members
 	birth       int64  // by the quorum's clock
 	// ever says that the server has seen all that was ever accepted: it is old enough for
@@ -160,10 +160,20 @@ type mark struct {
 	ever bool
 }
 
+// disownedRun returns the run of a mark that was taken from a process. It is that of no process, so
+// the server is unborn.
+func disownedRun(run string) string { return "-" + run }
+
 // markRequest replaces old by new. A server does nothing if the mark that is stored is not
-// old, or if new.run is not the run_id of its process. The zero value of both only reads.
+// old, if new.run is neither the run_id of its process nor its disownedRun, or if its time is after
+// last. The zero value only reads.
+//
+// A request without an answer may arrive much later. Without last, it could find a server that
+// was marked, used and emptied meanwhile, and mark it as born before that.
 type markRequest struct {
 	old, new mark
+	last     int64 // 0: any time
+	search   bool  // say whether a server without a mark is empty, which takes further round trips
 }
 
 // markReply is the answer to a markRequest.
@@ -172,7 +182,9 @@ type markReply struct {
 	mark  mark   // that is stored now
 	run   string // of this process
 	time  int64
-	empty bool // the server has no row of any key; it may be false for other data too
+	empty bool // it was searched, and the server has no row of any key; it may be false for other data too
+	// unsearched says that it has too many keys to find out whether it has a row.
+	unsearched bool
 	// unfit says why the server must not be a member, such as a policy that evicts or a
 	// version that is too old. It is nil if it may.
 	unfit error

@@ -1,6 +1,7 @@
 package quorumstore
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -24,7 +25,7 @@ type backend struct {
 	births   births
 
 	// Tests switch a rule off to show that it is needed.
-	ageless, bareRead, noRepairCheck, noRepairWait, noFoundingCheck bool
+	ageless, bareRead, noOutliving, noRepairCheck, noRepairWait, noFoundingCheck bool
 	// proposes tells tests what a proposal is made from. It is nil otherwise.
 	proposes func(p *proposal, chosen []part)
 }
@@ -32,7 +33,9 @@ type backend struct {
 // backendOptions configures a backend.
 type backendOptions struct {
 	Timeout time.Duration // of a call to a server; 0 means 1 s
-	Logger  *slog.Logger  // nil means no logging
+	// Clock is that of decisions. Nil means that of the quorum.
+	Clock  func() time.Time
+	Logger *slog.Logger // nil means no logging
 }
 
 // newBackend returns a backend over 3, 5 or 7 servers. It sends nothing before the first call.
@@ -60,7 +63,7 @@ type memo struct {
 	version uint64    // see versionOf
 	seen    ballot    // the greatest promise
 	expires int64     // of its parts up to upTo, the latest
-	above   []string  // see unite
+	places  []place   // of its states
 	kept    *promised // nil: the next round prepares
 }
 
@@ -73,7 +76,7 @@ func (m *memo) Covers(horizon time.Duration) bool { return classOfHorizon(horizo
 func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, err error) {
 	pending := make([]*reading, len(loads))
 	for i := range loads {
-		pending[i] = &reading{key: loads[i].Key, at: i, least: classOfHorizon(loads[i].Horizon), isNew: loads[i].New}
+		pending[i] = &reading{key: loads[i].Key, at: i, least: classOfHorizon(loads[i].Horizon), isNew: loads[i].New, until: loads[i].Settle}
 	}
 	all := pending
 	defer func() {
@@ -93,6 +96,9 @@ func (b *backend) Load(ctx context.Context, loads []cas.Load) (now time.Time, er
 			return time.Time{}, err
 		}
 	}
+	if at == 0 { // no majority of clocks agrees any more
+		return time.Time{}, b.noAnswer(ctx)
+	}
 	return time.UnixMicro(at), nil
 }
 
@@ -104,8 +110,8 @@ func (b *backend) Swap(ctx context.Context, swaps []cas.Swap) (now time.Time, er
 		proposals[i] = b.proposalOf(&swaps[i], at)
 	}
 	answered := b.propose(ctx, proposals)
-	for i, p := range proposals {
-		b.settle(ctx, &swaps[i], p)
+	for i := range swaps {
+		b.settle(ctx, &swaps[i], proposals[i])
 	}
 	if answered == 0 {
 		return time.Time{}, nil
@@ -121,10 +127,11 @@ func (b *backend) proposalOf(w *cas.Swap, now int64) *proposal {
 		m = &memo{upTo: maxClass}
 	}
 	p := &proposal{key: w.Key, least: int(m.upTo), seen: m.seen, keep: w.Keep}
-	parts := func() []part {
-		parts := divide(w.Value, w.Decided, m.upTo, m.above)
+	parts := func() (parts []part) {
+		d := division{value: w.Value, decided: w.Decided, slack: b.slack, upTo: m.upTo, read: w.Read, places: m.places, lives: w.Lives}
+		parts, p.places = d.divide()
 		for i := range parts {
-			parts[i].expires = max(now+w.TTL.Microseconds(), m.expires)
+			parts[i].expires = max(max(now, w.Decided.UnixMicro())+w.TTL.Microseconds(), m.expires)
 		}
 		return parts
 	}
@@ -152,16 +159,13 @@ func (b *backend) settle(ctx context.Context, w *cas.Swap, p *proposal) {
 	case done:
 		w.Outcome = cas.Done
 		if w.Keep {
-			m := &memo{upTo: p.upTo, version: versionOf(p.parts), seen: p.kept.next, expires: p.parts[len(p.parts)-1].expires, kept: p.kept}
-			if old, ok := w.Memo.(*memo); ok {
-				m.above = old.above
-			}
+			m := &memo{upTo: p.upTo, version: versionOf(p.parts), seen: p.kept.next, expires: p.parts[len(p.parts)-1].expires, places: p.places, kept: p.kept}
 			w.Memo, w.Written = m, m.version
 		}
 	case unknown:
-		w.Outcome, w.Err = cas.Unknown, b.unanswered(ctx)
+		w.Outcome, w.Err = cas.Unknown, b.unanswered(ctx, p.wrong)
 	case failed:
-		w.Outcome, w.Err = cas.Failed, b.noAnswer(ctx)
+		w.Outcome, w.Err = cas.Failed, cmp.Or(p.wrong, b.noAnswer(ctx))
 	default:
 		w.Outcome = cas.Lost
 	}

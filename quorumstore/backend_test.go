@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -80,6 +81,33 @@ func BenchmarkDistinctKeys(b *testing.B) {
 				b.Error(err)
 				return
 			}
+		}
+	})
+}
+
+// A write that is made while no majority of clocks agrees is kept for as long as any other.
+func TestAWriteWithoutATimeIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		elapse(12 * time.Hour)
+		servers := newMemoryServers(3)
+		b := newBackend(servers, backendOptions{})
+		loads := []cas.Load{{Key: "=k", Horizon: time.Hour, New: true}}
+		now, err := b.Load(t.Context(), loads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range b.members {
+			m.mu.about.time -= int64(i) * 1_500_000
+		}
+		swaps := []cas.Swap{{Key: "=k", Memo: loads[0].Item.Memo, Decided: now, Value: []byte("whole"), Version: 1, TTL: time.Hour}}
+		if _, err := b.Swap(t.Context(), swaps); err != nil || swaps[0].Outcome != cas.Done {
+			t.Fatal(swaps[0].Outcome, swaps[0].Err, err)
+		}
+		elapse(time.Minute)
+		loads = []cas.Load{{Key: "=k", Horizon: time.Hour}}
+		if _, err := newBackend(servers, backendOptions{}).Load(t.Context(), loads); err != nil || string(loads[0].Item.Value) != "whole" {
+			t.Errorf("after a minute of an hour, %q is left: %v", loads[0].Item.Value, err)
 		}
 	})
 }

@@ -10,12 +10,12 @@ const tooYoung = -1
 
 // classOfLife returns the class of states that live for a time: the least c with a life of at
 // most 2^c seconds.
-func classOfLife(life time.Duration) int {
+func classOfLife(life time.Duration) uint8 {
 	seconds := uint64(max(life+time.Second-1, 0) / time.Second)
 	if seconds <= 1 {
 		return 0
 	}
-	return bits.Len64(seconds - 1)
+	return uint8(bits.Len64(seconds - 1))
 }
 
 // classOfHorizon returns the class that readers must be old enough for. 0 is any time.
@@ -23,7 +23,7 @@ func classOfHorizon(horizon time.Duration) int {
 	if horizon <= 0 {
 		return maxClass
 	}
-	return classOfLife(horizon)
+	return int(classOfLife(horizon))
 }
 
 // oldEnough returns the greatest class that a server is old enough for: it has seen all that

@@ -27,8 +27,8 @@
 //     limit forgets, or once it is repaired. The store repairs such servers by itself.
 //   - With no majority of servers that are old enough, checks fail with CodeUnavailable.
 //   - [New] needs no reachable server, and the store recovers by itself. The servers of a new
-//     quorum must all be reachable and empty once, so that none of them can have forgotten
-//     anything.
+//     quorum must all be reachable and empty once, with clocks that agree, so that none of them
+//     can have forgotten anything.
 //
 // It does not survive the loss of data on a majority of the servers within the time that a
 // limit remembers: that is refused, not forgotten, until the servers are old enough. All
@@ -40,7 +40,9 @@
 // writes items, proposal.go runs a round of prepare and accept, choose.go takes the newest
 // state of a majority, value.go divides an item into classes of life, and members.go talks to
 // the servers and compares their clocks. birth.go marks servers that are new or have
-// restarted, repair.go has them learn what they forgot, and maintain.go does both in the
-// background. acceptor.go says what a server does, redis_server.go asks one to do it by
-// call.lua, and pool.go and conn.go connect to it. docs/decisions/038 has the rules.
+// restarted, disown.go takes the marks of those whose clocks were wrong, repair.go has them
+// learn what they forgot, and maintain.go does all three in the background; replace.go gives
+// them another list. acceptor.go says what a server does,
+// redis_server.go asks one to do it by call.lua, and pool.go and conn.go connect to it.
+// docs/decisions/038 has the rules.
 package quorumstore

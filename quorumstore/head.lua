@@ -2,7 +2,8 @@
 -- If a check fails, it returns the first element of the reply alone, and nothing is done.
 --
 -- KEYS[1]  the mark: hash of the members (8 bytes), incarnation, birth (7 each), ever
---          (1), and then the run_id of the process that was marked
+--          (1), and then the run_id of the process that was marked, after a '-' if the
+--          mark was taken from it
 -- ARGV[1]  hash of the members (8), incarnation (7; zeros: any), last time (7; 0: any),
 --          slack (7), and then the run_id of the process that this connection leads to
 --

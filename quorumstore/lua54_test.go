@@ -44,6 +44,12 @@ func (l *luaRedis) dial(context.Context, string, string) (net.Conn, error) {
 	return &luaConn{server: l}, nil
 }
 
+// beforeClass returns the part of a pattern before its class.
+func beforeClass(pattern string) string {
+	before, _, _ := strings.Cut(pattern, "[")
+	return before
+}
+
 func bulk(text string) []byte { return fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text) }
 
 // answer makes a command of a script or of a client.
@@ -73,7 +79,7 @@ func (l *luaRedis) answer(words []string) []byte {
 	case "SCAN":
 		var keys []string
 		for key := range l.rows {
-			if !l.expired(key) && strings.HasPrefix(key, strings.TrimSuffix(words[3], "*")) {
+			if !l.expired(key) && strings.HasPrefix(key, beforeClass(words[3])) {
 				keys = append(keys, key)
 			}
 		}

@@ -16,6 +16,9 @@ const (
 	// maxSkew is how far the clocks of servers may be apart, and how far that of one may run
 	// back.
 	maxSkew = time.Second
+	// maxDrift is the part by which the clock of this process may run faster than that of a server: a
+	// thousandth. Clocks that a time service adjusts stay below half of it.
+	maxDrift = 1000
 	// skewSlack is the part of the slack for clocks.
 	skewSlack = 2 * maxSkew
 	// maxOutstanding bounds the calls to a server that have no answer yet.
@@ -36,7 +39,8 @@ type member struct {
 		heard    bool
 		about    about     // of the last reply
 		received time.Time // when it came
-		ranBack  int64     // the incarnation whose clock ran back; it is not used
+		ranBack  int64     // the incarnation whose clock ran back; it is not used, and soon disowned
+		wrong    error     // why its mark was not read at last, or it refuses all calls; nil: it does not
 	}
 }
 
@@ -48,13 +52,19 @@ func membersHash(names []string) uint64 {
 	return h.Sum64() >> 11
 }
 
+// byName returns the members in the order of their names: processes may list them in different orders.
+func (b *backend) byName() []*member {
+	return slices.SortedFunc(slices.Values(b.members), func(x, y *member) int { return strings.Compare(x.name(), y.name()) })
+}
+
 // learn notes a reply to a call that was sent at a time.
 func (m *member) learn(a about, sent time.Time) {
 	received := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.heard && m.mu.about.incarnation == a.incarnation {
-		least := m.mu.about.time + sent.Sub(m.mu.received).Microseconds()
+		passed := sent.Sub(m.mu.received)
+		least := m.mu.about.time + (passed - passed/maxDrift).Microseconds()
 		if a.time < least-maxSkew.Microseconds() && a.incarnation != 0 {
 			m.mu.ranBack = a.incarnation
 		}
@@ -115,6 +125,14 @@ func (b *backend) quorumTime() int64 {
 	return lowerMedian(times)
 }
 
+// now returns the time that decisions are made at.
+func (b *backend) now() time.Time {
+	if b.options.Clock != nil {
+		return b.options.Clock()
+	}
+	return time.UnixMicro(b.quorumTime())
+}
+
 // lowerMedian returns the middle of the times, the lower one of two, or 0 of none.
 func lowerMedian(times []int64) int64 {
 	if len(times) == 0 {
@@ -163,7 +181,7 @@ func (e *exchange) ask(ctx context.Context, m *member, r *request) {
 		m.silent.Store(a.err != nil)
 		if a.err == nil {
 			m.learn(a.reply.about, sent)
-			e.backend.look(a.reply.about)
+			e.backend.look(m, a.reply.about)
 		}
 		e.arrive <- a
 	}()
@@ -192,18 +210,26 @@ func (e *exchange) wait(ctx context.Context, timer <-chan time.Time) *answer {
 }
 
 // grace is how long to wait for the answers beyond a majority: as long as the majority took.
-// A member that did not answer the last call is not waited for.
 func (e *exchange) grace() time.Duration {
+	if !e.expectsMore() {
+		return 0
+	}
+	return min(time.Since(e.sent)+100*time.Microsecond, maxGrace)
+}
+
+// expectsMore reports whether a member has not answered yet that most likely will. One that did not
+// answer the last call is not waited for.
+func (e *exchange) expectsMore() bool {
 	for _, m := range e.backend.members {
 		answered := false
 		for _, a := range e.answers {
 			answered = answered || a.member == m
 		}
 		if !answered && !m.silent.Load() && m.outstanding.Load() < maxOutstanding/4 {
-			return min(time.Since(e.sent)+100*time.Microsecond, maxGrace)
+			return true
 		}
 	}
-	return 0
+	return false
 }
 
 // linger waits for the answers beyond a majority for the time of grace.

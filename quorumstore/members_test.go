@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,35 @@ func TestMaintainRepairsAServer(t *testing.T) {
 		s.nodes[1].setCut(1)
 		if used := s.nodes[1].used("k"); used != 3 {
 			t.Errorf("without the second server, %d units are used", used)
+		}
+		return nil
+	})
+	if wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// A repair copies a value that cannot be read as it is, and goes on with the other keys.
+func TestARepairPassesAValueThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	_, wrong := simulate(t, rules{}, func(s *simulation) error {
+		n := s.nodes[0]
+		n.admits(3, false)
+		s.nodes[1].take("zz", false, true)
+		bad := []part{{class: maxClass, ballot: ballot{1, 1}, expires: time.Now().Add(time.Hour).UnixMicro(), data: []byte("?")}}
+		for _, sv := range s.servers {
+			sv.rows["=l"] = row{promise: ballot{1, 1}, parts: bad}
+		}
+		s.servers[0].restart(false)
+		if err := n.backend.tend(context.Background()); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Second)
+		if err := n.backend.repair(context.Background(), n.backend.members[0]); err != nil {
+			t.Error(err)
+		}
+		if rows := s.servers[0].rows; len(rows) != 3 || string(rows["=l"].parts[0].data) != "?" {
+			t.Errorf("%+v", rows)
 		}
 		return nil
 	})
@@ -79,6 +109,154 @@ func TestAServerIsReplaced(t *testing.T) {
 	})
 }
 
+// A member that is slower than the others, by more than they need to answer, still counts: it may be
+// one of a majority that is old enough.
+func TestASlowMemberCounts(t *testing.T) {
+	t.Parallel()
+	_, wrong := simulate(t, rules{}, func(s *simulation) error {
+		for _, n := range s.nodes {
+			n.holds(2, func(*request) time.Duration { return 30 * time.Millisecond })
+		}
+		s.nodes[0].admits(3, false)
+		s.servers[0].restart(false)
+		ctx := context.Background()
+		if err := s.nodes[0].backend.tend(ctx); err != nil {
+			return err
+		}
+		if used := s.nodes[0].used("k"); used != 3 {
+			t.Errorf("while a member is young, %d units are used", used)
+		}
+		if h := s.nodes[1].take("k", false, true); !h.allowed {
+			t.Error("while a member is young:", h.err)
+		}
+		elapse(5 * time.Second)
+		return s.nodes[0].backend.repair(ctx, s.nodes[0].backend.members[0])
+	})
+	if wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// wantNoRepair repairs the first member, and wants an error with a text.
+func wantNoRepair(t *testing.T, b *backend, want string) {
+	t.Helper()
+	if err := b.repair(context.Background(), b.members[0]); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// A repair says whether it may succeed later.
+func TestARepairSaysWhatIsLost(t *testing.T) {
+	t.Parallel()
+	_, wrong := simulate(t, rules{}, func(s *simulation) error {
+		ctx, b := context.Background(), s.nodes[0].backend
+		repair := func(want string) { t.Helper(); wantNoRepair(t, b, want) }
+		s.servers[0].restart(false)
+		if err := b.tend(ctx); err != nil {
+			return err
+		}
+		repair("s0 can be repaired in 2.")
+		elapse(5 * time.Second)
+		s.nodes[0].setCut(1)
+		repair("start those that are down")
+		s.nodes[0].setCut()
+		s.servers[1].restart(false)
+		if err := b.tend(ctx); err != nil {
+			return err
+		}
+		repair("begin afresh")
+		return nil
+	})
+	if wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// A repair says whose clock keeps it from the counts.
+func TestARepairSaysWhoseClockIsOff(t *testing.T) {
+	t.Parallel()
+	_, wrong := simulate(t, rules{}, func(s *simulation) error {
+		ctx, b := context.Background(), s.nodes[0].backend
+		repair := func(want string) { t.Helper(); wantNoRepair(t, b, want) }
+		s.servers[0].restart(false)
+		if err := b.tend(ctx); err != nil {
+			return err
+		}
+		elapse(5 * time.Second)
+		s.servers[2].leap(10 * time.Second)
+		repair("the clock of s2")
+		s.servers[2].leap(-10 * time.Second) // so that it must become a member anew
+		repair("had a clock that ran back")
+		return nil
+	})
+	if wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// A repair takes nothing from a member whose clock is ahead: its rows have expired. The clock may
+// leap before the repair, or between its reading of the clocks and its walk.
+func TestNoRepairFromAMemberWhoseClockIsAhead(t *testing.T) {
+	t.Parallel()
+	for _, midWalk := range []bool{false, true} {
+		_, wrong := simulate(t, rules{}, func(s *simulation) error {
+			a, b, c := 0, 1, 2
+			n, other := s.nodes[0], s.nodes[1]
+			s.changed.Store(true) // 200 s until it is full
+			n.setCut(b)
+			got := n.admits(simBurst, true)
+			n.setCut()
+			if !midWalk {
+				s.servers[a].leap(time.Hour)
+			}
+			s.servers[c].restart(false)
+			ctx := context.Background()
+			_ = other.backend.tend(ctx)
+			elapse(5 * time.Second)
+			if midWalk {
+				calls := 0
+				other.holds(a, func(r *request) time.Duration {
+					if calls++; r == nil && calls == 2 { // the first one reads the mark
+						s.servers[a].leap(time.Hour)
+					}
+					return 0
+				})
+			}
+			if err := other.backend.repair(ctx, other.backend.members[c]); err == nil {
+				t.Error("the member is repaired; mid-walk:", midWalk)
+			}
+			return atMost(simBurst, got+other.admits(simBurst, true))
+		})
+		if wrong != nil {
+			t.Errorf("mid-walk %v: %v", midWalk, wrong)
+		}
+	}
+}
+
+// A server whose clock is off does not become a member: its birth would be as wrong.
+func TestNoReplacementByAServerWhoseClockIsOff(t *testing.T) {
+	t.Parallel()
+	for _, off := range []int{1, 3} {
+		_, wrong := simulate(t, rules{}, func(s *simulation) error {
+			s.addServer()
+			after := s.addNodeOf(0, 1, 3)
+			s.servers[off].leap(-time.Hour)
+			err := after.backend.replace(context.Background(), 2, s.nodes[0].backend.hash)
+			if stint.CodeOf(err) != stint.CodeUnavailable || !strings.Contains(err.Error(), "clock of s"+strconv.Itoa(off)) {
+				t.Error(err)
+			}
+			if s.servers[3].mark != (mark{}) || s.servers[0].mark.members != s.nodes[0].backend.hash {
+				t.Error("a mark was set")
+			}
+			s.servers[off].leap(time.Hour)
+			return after.backend.replace(context.Background(), 2, s.nodes[0].backend.hash)
+		})
+		if wrong != nil {
+			t.Error(wrong)
+		}
+	}
+}
+
 // Only a new quorum can be founded.
 func TestInitializeSaysWhyItCannot(t *testing.T) {
 	t.Parallel()
@@ -98,7 +276,7 @@ func TestClasses(t *testing.T) {
 	t.Parallel()
 	for _, step := range []struct {
 		life time.Duration
-		want int
+		want uint8
 	}{{0, 0}, {time.Second, 0}, {time.Second + 1, 1}, {4 * time.Second, 2}, {5 * time.Second, 3}, {24 * time.Hour, 17}} {
 		if got := classOfLife(step.life); got != step.want {
 			t.Errorf("a life of %v is of class %d, not %d", step.life, got, step.want)

@@ -26,7 +26,9 @@ type memoryServer struct {
 // rules are switched off by setting a field.
 type rules struct {
 	noFloor, noIncarnation, noAge, noRun, noFinish, noRepairCheck, noFoundingCheck bool
-	noLast, noRepairWait                                                           bool
+	noLast, noMarkLast, noRepairWait, noOutliving                                  bool
+
+	keepsRows bool // no row expires before a group that is remembered at the same time
 }
 
 func newMemoryServer(label string, clock func() int64) *memoryServer {
@@ -131,7 +133,8 @@ func (r *row) expired(now int64, slack time.Duration) bool {
 
 func (s *memoryServer) markLocked(r *markRequest) *markReply {
 	re := &markReply{mark: s.mark, run: s.runID(), time: s.clock(), empty: len(s.rows) == 0}
-	if r.new != (mark{}) && r.old == s.mark && r.new.run == re.run {
+	late := r.last != 0 && re.time > r.last && !s.rules.noMarkLast
+	if r.new != (mark{}) && r.old == s.mark && (r.new.run == re.run || r.new.run == disownedRun(re.run)) && !late {
 		s.mark = r.new
 		re.set, re.mark = true, r.new
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint/internal/cas"
@@ -19,7 +20,7 @@ type simServer struct {
 	disk    map[string]row
 	saved   mark
 	thaw    chan struct{} // not nil: frozen until it is closed
-	behind  bool          // its clock was set back
+	wrong   bool          // its clock is wrong for a time
 	trapped func()        // guarded by mu: what happens after the next accept; nil: nothing
 }
 
@@ -37,11 +38,25 @@ func (s *simServer) restart(fromDisk bool) {
 	s.sim.trace.fault(s, "restarts empty")
 }
 
-// whole reports whether the server is said to know all that was ever accepted.
+// wipe deletes all keys, as FLUSHALL does. The process is the same.
+func (s *simServer) wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows, s.mark = map[string]row{}, mark{}
+	s.sim.trace.fault(s, "is emptied")
+}
+
+// whole reports whether the server is said to know all that was ever accepted, and can be used.
 func (s *simServer) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mark.ever && s.mark.run == s.runID()
+	return s.mark.ever && s.mark.run == s.runID() && !s.wrong
+}
+
+func (s *simServer) clockIsWrong() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrong
 }
 
 func (s *simServer) save() {
@@ -59,6 +74,13 @@ func (s *simServer) trap(fromDisk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trapped = func() { s.sim.restart(s, fromDisk) }
+}
+
+// disarm removes the trap.
+func (s *simServer) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trapped = nil
 }
 
 // sprung ends the trap once the server has accepted something. Its lock is held.
@@ -89,30 +111,48 @@ func (s *simServer) freeze(d time.Duration) {
 	})
 }
 
-// runBack sets the clock back for a time.
-func (s *simServer) runBack(d time.Duration) {
+// leap sets the clock forward, or back, for good.
+func (s *simServer) leap(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.behind {
+	s.offset += d
+	s.sim.trace.fault(s, "has its clock set by "+d.String())
+}
+
+// setClock sets the clock forward, or back, for a time.
+func (s *simServer) setClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrong {
 		return
 	}
-	s.behind, s.offset = true, s.offset-d
-	s.sim.trace.fault(s, "has its clock set back by "+d.String())
-	time.AfterFunc(s.sim.random.between(10*time.Millisecond, 8*time.Second), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.behind, s.offset = false, s.offset+d
-		s.sim.trace.fault(s, "has its clock set right")
-	})
+	s.wrong, s.offset = true, s.offset+d
+	s.sim.trace.fault(s, "has its clock set by "+d.String())
+	time.AfterFunc(s.sim.random.between(10*time.Millisecond, 8*time.Second), func() { s.setRight(d) })
+}
+
+// setRight undoes setClock. A clock that is ahead stays so until some process has seen it: the store
+// does not promise more.
+func (s *simServer) setRight(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d > 0 && s.mark.run == s.runID() {
+		time.AfterFunc(100*time.Millisecond, func() { s.setRight(d) })
+		return
+	}
+	s.wrong, s.offset = false, s.offset-d
+	s.sim.trace.fault(s, "has its clock set right")
 }
 
 // link is the connection of one node to one server.
 type link struct {
 	*simServer
 
-	node int
-	cut  bool                         // guarded by mu of the server
-	hold func(*request) time.Duration // guarded by mu: how long a request is under way, or another call (nil) waits to be sent
+	node    int
+	members int                              // of the list of the node
+	cut     bool                             // guarded by mu of the server
+	hold    func(*request) time.Duration     // guarded by mu: how long a request is under way, or another call (nil) waits to be sent
+	fate    func(*request) (there, back leg) // guarded by mu: what else becomes of a request; nil: nothing
 }
 
 // holds sets how long requests to a server are under way.
@@ -121,6 +161,19 @@ func (n *simNode) holds(server int, f func(*request) time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold = f
+}
+
+// pause has a node stop for a time before it reads or sets the next mark of each server.
+func (n *simNode) pause(d time.Duration) {
+	for i := range n.links {
+		var paused atomic.Bool
+		n.holds(i, func(r *request) time.Duration {
+			if r != nil || !paused.CompareAndSwap(false, true) {
+				return 0
+			}
+			return d
+		})
+	}
 }
 
 // setCut cuts the links of a node to some servers, and no others.
@@ -152,7 +205,7 @@ func lost(ctx context.Context) error {
 func send[T any](ctx context.Context, l *link, r *request, work func() *T) (*T, error) {
 	sim := l.sim
 	l.mu.Lock()
-	hold := l.hold
+	hold, fate := l.hold, l.fate
 	l.mu.Unlock()
 	held := time.Duration(0)
 	if hold != nil {
@@ -166,6 +219,11 @@ func send[T any](ctx context.Context, l *link, r *request, work func() *T) (*T, 
 	run := l.run
 	l.mu.Unlock()
 	there, back := sim.journey(l.index)
+	if fate != nil {
+		planned, answer := fate(r)
+		there.lost, back.lost = there.lost || planned.lost, back.lost || answer.lost
+		there.takes, there.held, back.held = there.takes+planned.takes, planned.held, answer.held
+	}
 	if there.lost {
 		return nil, lost(ctx)
 	}
@@ -183,6 +241,13 @@ func send[T any](ctx context.Context, l *link, r *request, work func() *T) (*T, 
 		}()
 		return nil, lost(ctx)
 	}
+	if there.held != nil {
+		go func() {
+			there.wait()
+			deliver(l, run, work)
+		}()
+		return nil, lost(ctx)
+	}
 	if there.takes > 0 {
 		elapse(there.takes)
 	}
@@ -192,6 +257,9 @@ func send[T any](ctx context.Context, l *link, r *request, work func() *T) (*T, 
 	}
 	if back.takes > 0 {
 		elapse(back.takes)
+	}
+	if back.held != nil { // the node stands still
+		back.wait()
 	}
 	return answer, nil
 }
@@ -238,6 +306,15 @@ type leg struct {
 	lost  bool
 	takes time.Duration
 	again time.Duration // not 0: it arrives once more, so much later
+	held  chan struct{} // not nil: it arrives once this is closed, or after some time
+}
+
+// wait waits until a message is not held any more, or for some time.
+func (l *leg) wait() {
+	select {
+	case <-l.held:
+	case <-time.After(30 * time.Second):
+	}
 }
 
 // journey draws what becomes of a request to a server, and of its answer.

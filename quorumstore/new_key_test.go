@@ -48,6 +48,7 @@ func watchedStore(t *testing.T) (take func(stint.Group), w *watched) {
 		if err := s.TakeGroups(t.Context(), []stint.Group{g}, make([]stint.Decision, len(g.Claims))); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until the watched server has answered too
 	}
 	take(stint.Group{Claims: []stint.Claim{testClaim(t, "other", "10/s")}})
 	elapse(time.Minute) // until the servers promise ballots of now for keys without a row

@@ -43,15 +43,16 @@ type Options struct {
 	// them.
 	files *secret.ClientTLS
 
-	// Prefix begins every key: at most 64 bytes of text without braces and spaces. Stores
-	// with different prefixes share the servers and no counts. Empty means "stint".
+	// Prefix begins every key: at most 64 bytes of text without braces and spaces, and without
+	// one of =~%^#? after a colon. Stores with different prefixes share the servers and no
+	// counts. Empty means "stint".
 	Prefix string
 	// Clock returns the time of decisions, which the store rounds down to a microsecond.
 	// It must be safe for concurrent use. Nil means the clock of the quorum: the lower
 	// median of the clocks of the servers that answered.
 	Clock func() time.Time
-	// KeepFor is the least time for which a key is kept. It is for a Clock that is not in
-	// step with the servers', such as that of a test.
+	// KeepFor is the least time for which a key is kept: a minute, if it is less. It is for a Clock that
+	// is not in step with the servers', such as that of a test.
 	KeepFor time.Duration
 	// Timeout bounds one call to a server, and also the making of a connection. All
 	// processes must have the same one: it is part of the time that a server that lost its
@@ -101,6 +102,8 @@ func (o *Options) setDefaults() error {
 		return wrongOption(fmt.Sprintf("Servers has %d servers", n), "name 3, 5 or 7 of them: an even number survives no more failures than one server less")
 	case len(o.Prefix) > maxPrefix || strings.ContainsAny(o.Prefix, "{} \t\r\n\x00"):
 		return wrongOption("Prefix is longer than 64 bytes, or has a brace, a space or a zero byte", "use text such as stint:blue")
+	case hasRow(o.Prefix):
+		return wrongOption("Prefix has a colon before one of =~%^#?, as the rows of a shorter prefix have", "use text such as stint:blue")
 	case o.Timeout < 0 || o.KeepFor < 0 || o.CallerBytes < 0:
 		return wrongOption("Timeout, KeepFor or CallerBytes is below 0", "use 0 for the default")
 	case o.Timeout > maxTimeout:

@@ -26,7 +26,7 @@ func TestARefusalDoesNotWaitForAHungServer(t *testing.T) {
 				hung.silent.Store(true)
 				s.nodes[1].holds(2, func(*request) time.Duration { return 10 * time.Second })
 				p := &proposal{key: "k", change: func(p *proposal, chosen []part, upTo int) bool {
-					p.unchanged(chosen, upTo)
+					p.unchanged(chosen, upTo, time.Now(), 0)
 					return true
 				}}
 				begun := time.Now()

@@ -15,9 +15,11 @@ import (
 // KindYoung is the kind of error of a claim that too few servers are old enough for.
 const KindYoung stint.Kind = "young"
 
-// kindMembers is the kind of error of a process that has another list of members than the
-// servers.
 const (
+	// kindQuorum is the kind of error of a quorum as a whole.
+	kindQuorum = stint.Kind("quorum")
+	// kindMembers is the kind of error of a process that has another list of members than the
+	// servers.
 	kindMembers = stint.Kind("members")
 	mendMembers = "name the servers of the last stint store replace in the store's URL"
 )
@@ -71,18 +73,22 @@ func (e *exchange) commonReason() (kind stint.Kind, mend string) {
 }
 
 func quorumReason() (kind stint.Kind, mend string) {
-	return "quorum", "start the servers that are down, and keep their clocks in step"
+	return kindQuorum, "start the servers that are down, and keep their clocks in step"
 }
 
 // noAnswer returns the error of a round that no majority promised. Nothing was written.
 func (b *backend) noAnswer(ctx context.Context) error {
-	return &stint.Error{Code: stint.CodeUnavailable, Kind: "quorum", Err: ctx.Err(),
+	return &stint.Error{Code: stint.CodeUnavailable, Kind: kindQuorum, Err: ctx.Err(),
 		Problem: fmt.Sprintf("no majority of the %d servers answered in time: nothing was charged", len(b.members)),
 		Mend:    "start the servers that are down, and see whether the network is overloaded"}
 }
 
-// unanswered returns the error of a write that too few servers answered.
-func (b *backend) unanswered(ctx context.Context) error {
+// unanswered returns the error of a write that some servers have made, or may have, and too few.
+// wrong is the reason of those that could not, or nil.
+func (b *backend) unanswered(ctx context.Context, wrong error) error {
+	if known, ok := errors.AsType[*stint.Error](wrong); ok {
+		return &stint.Error{Code: stint.CodeTimeout, Kind: known.Kind, Problem: "too few servers could make the write: whether it was charged is unknown", Mend: known.Mend, Err: known}
+	}
 	return cas.NoAnswer(ctx, "a majority of the servers", context.Cause(ctx))
 }
 

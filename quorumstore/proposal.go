@@ -23,6 +23,7 @@ type proposal struct {
 	ballot ballot
 	upTo   uint8
 	parts  []part
+	places []place   // of the states in parts
 	kept   *promised // what the accept asks for
 
 	granted [maxMembers]int64 // the incarnation of each member that promised; 0: it did not
@@ -32,6 +33,8 @@ type proposal struct {
 	refused int
 	mustAck bool
 	told    ballot // the greatest promise of a refusal
+	unable  int    // members that could not make the operation, such as full ones
+	wrong   error  // the reason of one of them
 	chosen  []part // by unchanged
 }
 
@@ -55,7 +58,7 @@ const (
 	done
 	notMade // refused everywhere, or the state is another one: nothing was written
 	young   // a majority promised, and too few of them are old enough
-	failed  // no majority promised: nothing was written
+	failed  // too few members answered, or could make the operation: nothing was written
 	unknown // the accept may or may not win
 )
 
@@ -191,7 +194,8 @@ func (b *backend) decided(e *exchange, all []*proposal) bool {
 		return false
 	}
 	for _, p := range all {
-		if !p.tally(b, usable) && !p.outbid(b) {
+		switch enough := p.tally(b, usable); {
+		case !enough && !p.outbid(b), enough && p.tooYoung(b, usable) && e.expectsMore():
 			return false
 		}
 	}
@@ -204,11 +208,12 @@ func anyRefused(all []*proposal) bool {
 
 // outbid reports whether members have refused the proposal for a higher ballot of another process,
 // and waiting for the other members is of no use. A prepare is then sent again with a higher
-// ballot, because members that have not answered may hang. An accept cannot win any more; whether
-// a member has made it is unknown.
+// ballot, because members that have not answered may hang. A member that cannot make the operation,
+// such as one that is full, has named no ballot. An accept cannot win any more; whether a member has
+// made it is unknown.
 func (p *proposal) outbid(b *backend) bool {
 	if p.phase == preparing {
-		return p.refused > 0 && p.accepts+p.refused >= b.majority
+		return p.told != (ballot{}) && p.accepts+p.refused >= b.majority
 	}
 	return p.refused > len(b.members)-b.majority
 }
@@ -216,7 +221,7 @@ func (p *proposal) outbid(b *backend) bool {
 // tally counts the answers for one proposal, and reports whether they decide it.
 func (p *proposal) tally(b *backend, usable []*answer) bool {
 	good, bad := 0, 0
-	p.mustAck = p.must == nil
+	p.unable, p.wrong, p.mustAck = 0, nil, p.must == nil
 	for _, a := range usable {
 		i := p.at[a.member.index]
 		if i < 0 {
@@ -226,6 +231,9 @@ func (p *proposal) tally(b *backend, usable []*answer) bool {
 		if r.refused || r.err != nil {
 			bad++
 			p.told = maxBallot(p.told, r.row.promise)
+			if r.err != nil {
+				p.unable, p.wrong = p.unable+1, r.err
+			}
 			continue
 		}
 		good++
@@ -233,6 +241,28 @@ func (p *proposal) tally(b *backend, usable []*answer) bool {
 	}
 	p.accepts, p.refused = good, bad
 	return good >= b.majority && p.mustAck
+}
+
+// tooYoung reports whether too few of the members that promised are old enough for the proposal. A
+// member that is slower, and older, is then waited for.
+func (p *proposal) tooYoung(b *backend, usable []*answer) bool {
+	if p.phase != preparing {
+		return false
+	}
+	var buf [maxMembers]int
+	ages := buf[:0]
+	for _, a := range usable {
+		if p.promisedBy(a) {
+			ages = append(ages, b.ageOf(a))
+		}
+	}
+	return majorityAge(ages, b.majority) < p.least
+}
+
+// promisedBy reports whether an answer has a promise for the proposal.
+func (p *proposal) promisedBy(a *answer) bool {
+	i := p.at[a.member.index]
+	return i >= 0 && !a.reply.results[i].refused && a.reply.results[i].err == nil
 }
 
 // finish sets the phase that follows from the answers.
@@ -247,11 +277,16 @@ func (p *proposal) finish(b *backend, e *exchange) {
 			p.phase = done
 		case p.mayBeMade(e):
 			p.phase = unknown
+		case p.hopeless(b):
+			p.phase = failed
 		default:
 			p.phase = notMade
 		}
 	}
 }
+
+// hopeless reports whether another ballot would not help, because no majority can make the operation.
+func (p *proposal) hopeless(b *backend) bool { return p.unable > len(b.members)-b.majority }
 
 // mayBeMade reports whether a member has accepted the proposal, or may have.
 func (p *proposal) mayBeMade(e *exchange) bool {
@@ -272,7 +307,7 @@ func (p *proposal) mayBeMade(e *exchange) bool {
 func (p *proposal) choose(b *backend, e *exchange, enough bool) {
 	if !enough {
 		p.phase = failed
-		if p.told != (ballot{}) {
+		if p.told != (ballot{}) && !p.hopeless(b) {
 			p.phase = notMade
 		}
 		return
@@ -280,12 +315,11 @@ func (p *proposal) choose(b *backend, e *exchange, enough bool) {
 	var rows []*row
 	var ages []int
 	for _, a := range e.usable() {
-		i := p.at[a.member.index]
-		if i < 0 || a.reply.results[i].refused || a.reply.results[i].err != nil {
+		if !p.promisedBy(a) {
 			continue
 		}
 		p.granted[a.member.index] = a.reply.about.incarnation
-		rows, ages = append(rows, &a.reply.results[i].row), append(ages, b.ageOf(a))
+		rows, ages = append(rows, &a.reply.results[p.at[a.member.index]].row), append(ages, b.ageOf(a))
 	}
 	upTo := majorityAge(ages, b.majority)
 	if upTo < p.least {

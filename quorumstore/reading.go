@@ -16,8 +16,15 @@ type reading struct {
 	seen  ballot
 	must  *member // see proposal
 	isNew bool    // a write follows if there is no item
+	// until says, if it is not zero, that the newest state is accepted anew in any case, and kept until then
+	// at least. An accept of before may be all that is newest in a class, and be known to one member alone,
+	// although the lower classes have been written since: another round would make that part of it. So
+	// would one that finds nothing else any more, because the rows of the others have expired.
+	until time.Time
 
 	prepared ballot // of that write; zero: nothing was prepared
+	finished bool   // a majority accepted the newest state
+	wrong    error  // why too few of the members that answered have told the row; nil: enough have
 
 	item cas.Item
 	err  error
@@ -53,7 +60,8 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 		}
 		now = b.quorumTime()
 		left = b.settleReads(usable, left)
-		if timer == nil && len(left) > 0 {
+		waits := b.someLackMembers(left, usable) && e.expectsMore()
+		if timer == nil && len(left) > 0 && !waits {
 			t := time.NewTimer(e.grace())
 			defer t.Stop()
 			timer = t.C
@@ -71,12 +79,23 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 	return now, b.oldEnoughFor(left, usable, ages), nil
 }
 
-// oldEnoughFor returns those of the reads that enough members are old enough for. The others get an
-// error.
+// someLackMembers reports whether too few of the members that answered are old enough for one of the
+// reads, or have told its row. A slower member, which may do so, is then waited for.
+func (b *backend) someLackMembers(left []*reading, usable []*answer) bool {
+	upTo := majorityAge(b.agesOf(usable), b.majority)
+	return slices.ContainsFunc(left, func(r *reading) bool { return upTo < r.least || r.wrong != nil })
+}
+
+// oldEnoughFor returns those of the reads that enough members have answered and are old enough for.
+// The others get an error.
 func (b *backend) oldEnoughFor(left []*reading, usable []*answer, ages []int) (finish []*reading) {
 	for _, r := range left {
 		if majorityAge(ages, b.majority) < r.least {
 			r.err = b.tooYoung(usable, r.least)
+			continue
+		}
+		if r.wrong != nil {
+			r.err = r.wrong
 			continue
 		}
 		finish = append(finish, r)
@@ -135,11 +154,11 @@ func (b *backend) settleReads(usable []*answer, pending []*reading) (left []*rea
 			continue
 		}
 		rows, voters = rows[:0], voters[:0]
-		var wrong error
+		r.wrong = nil
 		for i, a := range usable {
 			result := &a.reply.results[r.at]
 			if result.err != nil {
-				wrong = result.err
+				r.wrong = result.err
 				continue
 			}
 			r.seen = maxBallot(r.seen, result.row.promise)
@@ -148,27 +167,34 @@ func (b *backend) settleReads(usable []*answer, pending []*reading) (left []*rea
 				voters = append(voters, &result.row)
 			}
 		}
-		chosen, agreed := choose(rows, voters, uint8(upTo), b.majority)
-		switch {
-		case len(rows) < b.majority && wrong != nil:
-			r.err = wrong
-		case agreed || b.bareRead:
-			r.answer(chosen, uint8(upTo))
-		default:
+		if len(rows) < b.majority {
+			left = append(left, r)
+			continue
+		}
+		r.wrong = nil
+		if r.settles() && !b.bareRead {
+			left = append(left, r)
+			continue
+		}
+		if chosen, agreed := choose(rows, voters, uint8(upTo), b.majority); !agreed && !b.bareRead || !r.answer(chosen, uint8(upTo), b.now()) {
 			left = append(left, r)
 		}
 	}
 	return left
 }
 
-// answer sets the item of a load.
-func (r *reading) answer(chosen []part, upTo uint8) {
-	value, above, ok := unite(chosen, upTo)
+// answer sets the item of a load. It returns false if the item needs older members, and raises least.
+func (r *reading) answer(chosen []part, upTo uint8, now time.Time) bool {
+	value, places, ok := unite(chosen, upTo, now)
 	if !ok {
 		r.err = corrupt(r.key)
-		return
+		return true
 	}
-	m := &memo{upTo: upTo, version: versionOf(chosen), seen: r.seen, above: above}
+	if class := copiedAbove(places, upTo); class > 0 {
+		r.least = max(r.least, int(class))
+		return false
+	}
+	m := &memo{upTo: upTo, version: versionOf(chosen), seen: r.seen, places: places}
 	for _, p := range chosen {
 		if p.class <= upTo {
 			m.expires = max(m.expires, p.expires)
@@ -178,6 +204,7 @@ func (r *reading) answer(chosen []part, upTo uint8) {
 	if len(value) > 0 {
 		r.item.Version = m.version
 	}
+	return true
 }
 
 // finish has a majority accept the newest states, unchanged, and answers the reads of those
@@ -186,7 +213,17 @@ func (b *backend) finish(ctx context.Context, pending []*reading) (now int64, le
 	proposals := make([]*proposal, len(pending))
 	for i, r := range pending {
 		proposals[i] = &proposal{key: r.key, least: r.least, seen: r.seen, must: r.must, change: func(p *proposal, chosen []part, upTo int) bool {
-			p.unchanged(chosen, upTo)
+			now := b.now()
+			_, places, _ := unite(chosen, uint8(max(0, upTo)), now)
+			if class := copiedAbove(places, uint8(max(0, upTo))); class > 0 {
+				p.phase, r.least = young, max(r.least, int(class))
+				return false
+			}
+			until := int64(0)
+			if r.settles() && !b.noOutliving {
+				until = r.until.UnixMicro()
+			}
+			p.unchanged(chosen, upTo, now, until)
 			return true
 		}}
 	}
@@ -195,12 +232,22 @@ func (b *backend) finish(ctx context.Context, pending []*reading) (now int64, le
 		r := pending[i]
 		switch p.phase {
 		case done:
-			r.seen = p.ballot
-			r.answer(p.chosen, p.upTo)
+			r.seen, r.finished = p.ballot, true
+			if !r.answer(p.chosen, p.upTo, b.now()) {
+				r.err = b.tooYoung(nil, r.least) // a state has ended since change looked
+			}
+			r.item.Settled = r.settles()
 		case young:
+			if r.least > p.least { // change raised it, and older members may be slower
+				r.seen, left = maxBallot(r.seen, p.ballot), append(left, r)
+				continue
+			}
 			r.err = b.tooYoung(nil, r.least)
 		case failed:
-			return 0, nil, b.noAnswer(ctx)
+			if p.wrong == nil {
+				return 0, nil, b.noAnswer(ctx)
+			}
+			r.err = p.wrong
 		default:
 			r.seen = maxBallot(maxBallot(r.seen, p.ballot), p.told)
 			left = append(left, r)
@@ -209,12 +256,15 @@ func (b *backend) finish(ctx context.Context, pending []*reading) (now int64, le
 	return now, left, nil
 }
 
-// unchanged makes the proposal one of the newest state as it is.
-func (p *proposal) unchanged(chosen []part, upTo int) {
+// settles reports whether the read decides what became of a write of before.
+func (r *reading) settles() bool { return !r.until.IsZero() }
+
+// unchanged makes the proposal one of the newest state as it is, which is kept until a time at least.
+func (p *proposal) unchanged(chosen []part, upTo int, now time.Time, until int64) {
 	p.upTo = uint8(upTo)
-	p.parts = renew(chosen, p.upTo)
+	p.parts = renew(chosen, p.upTo, now)
 	for i := range p.parts {
-		p.parts[i].ballot = p.ballot
+		p.parts[i].ballot, p.parts[i].expires = p.ballot, max(p.parts[i].expires, until)
 	}
 	p.chosen = slices.Clone(p.parts)
 	for _, c := range chosen {

@@ -43,14 +43,17 @@ func (s *redisServer) name() string { return s.address }
 // call implements [server].
 func (s *redisServer) call(ctx context.Context, r *request) (*reply, error) {
 	var elements [][]byte
+	answered := false
 	err := s.do(ctx, true, func(c *conn) (err error) {
 		elements, err = c.eval(func(whole bool) { s.addCall(c, r, whole) })
-		if err == nil && s.recheckDue() {
-			err = s.recheck(c)
+		if answered = err == nil; answered && s.recheckDue() {
+			return s.recheck(c)
 		}
 		return err
 	})
-	if err != nil {
+	// Once answered, only the question what the server is can have failed. The script has run, so
+	// the error must not say that nothing was sent.
+	if err != nil && !answered {
 		return nil, err
 	}
 	re, ok := s.readReply(r, elements)
@@ -134,14 +137,15 @@ func (s *redisServer) mark(ctx context.Context, r *markRequest) (*markReply, err
 			return err
 		}
 		next := r.new
-		if next.run != c.run { // the zero mark too
+		if next.run != c.run && next.run != disownedRun(c.run) { // the zero mark too
 			next = mark{}
 		}
 		elements, err := c.eval(func(whole bool) {
-			c.script(markScript, whole, 1, 2)
+			c.script(markScript, whole, 1, 3)
 			c.word(s.markKey)
 			c.word(string(appendMark(nil, &r.old)))
 			c.word(string(appendMark(nil, &next)))
+			c.word(string(appendNumber(nil, r.last)))
 		})
 		if err != nil {
 			return err
@@ -154,8 +158,8 @@ func (s *redisServer) mark(ctx context.Context, r *markRequest) (*markReply, err
 		if m := s.unfit.Load(); m != nil {
 			re.unfit = m.err
 		}
-		if r.old == (mark{}) && re.mark == (mark{}) {
-			re.empty, err = s.isEmpty(ctx, c)
+		if r.search && re.mark == (mark{}) {
+			err = s.search(ctx, c, re)
 		}
 		return err
 	})
@@ -181,56 +185,61 @@ const (
 	emptyPages = 1000
 )
 
-// isEmpty reports whether the server has no row. It returns false if it finds out too late.
-func (s *redisServer) isEmpty(ctx context.Context, c *conn) (bool, error) {
-	cursor := "0"
+// search notes whether the server has no row, or has too many keys to find out in time.
+func (s *redisServer) search(ctx context.Context, c *conn, re *markReply) error {
+	end, _ := ctx.Deadline() // of a call, there always is one
+	cursor, left := "0", time.Until(end)
 	for range emptyPages {
-		if end, _ := ctx.Deadline(); time.Until(end) < s.opts.Timeout/4 {
+		if time.Until(end) < left/4 {
 			break
 		}
-		c.begin()
-		c.command(6, "SCAN")
-		for _, word := range []string{cursor, "MATCH", pattern(s.rows), "COUNT", strconv.Itoa(emptyPage)} {
-			c.word(word)
-		}
-		if err := c.send(); err != nil {
-			return false, err
-		}
-		found, next, err := s.readScan(c)
-		if err != nil || found {
-			return false, err
+		rows, next, err := s.page(c, cursor)
+		if err != nil || len(rows) > 0 {
+			return err
 		}
 		if cursor = next; cursor == "0" {
-			return true, nil
+			re.empty = true
+			return nil
 		}
 	}
-	return false, nil
+	re.unsearched = true
+	return nil
 }
 
-// readScan reads the reply to SCAN, and reports whether it has a row.
-func (s *redisServer) readScan(c *conn) (found bool, cursor string, err error) {
+// page returns the keys of rows on a page of SCAN, and the next cursor.
+func (s *redisServer) page(c *conn, cursor string) (rows []string, next string, err error) {
+	c.begin()
+	c.command(6, "SCAN")
+	for _, word := range []string{cursor, "MATCH", pattern(s.rows), "COUNT", strconv.Itoa(emptyPage)} {
+		c.word(word)
+	}
+	if err := c.send(); err != nil {
+		return nil, "", err
+	}
 	line, err := c.line()
 	switch {
 	case err != nil:
-		return false, "", err
+		return nil, "", err
 	case line[0] == '-':
-		return false, "", &refusal{string(line[1:])}
+		return nil, "", &refusal{string(line[1:])}
 	case string(line) != "*2":
-		return false, "", errGarbled
+		return nil, "", errGarbled
 	}
 	if line, err = c.line(); err != nil {
-		return false, "", err
+		return nil, "", err
 	}
 	left := mostReply
-	next, err := c.bulk(line, &left)
+	cursorThen, err := c.bulk(line, &left)
 	if err != nil {
-		return false, "", err
+		return nil, "", err
 	}
 	keys, err := c.reply()
 	for _, key := range keys {
-		found = found || string(key) != s.markKey
+		if row, below := strings.CutPrefix(string(key), s.rows); below && isRow(row) {
+			rows = append(rows, string(key))
+		}
 	}
-	return found, string(next), err
+	return rows, string(cursorThen), err
 }
 
 // scan implements [server].
@@ -280,7 +289,7 @@ func (s *redisServer) readScanReply(elements [][]byte) (re *scanReply, ok bool) 
 	}
 	for _, key := range elements[2:] {
 		row, below := strings.CutPrefix(string(key), s.rows)
-		if below && string(key) != s.markKey {
+		if below && isRow(row) {
 			re.keys = append(re.keys, row)
 		}
 	}

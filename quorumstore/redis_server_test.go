@@ -192,7 +192,7 @@ func TestAnEmptyServerHasNoRow(t *testing.T) {
 	s := dialTest(t, p.Addr(), func(o *Options) { o.Prefix = "a[b" })
 	p.Must("SET", "other", "program")
 	empty := func() bool {
-		r, err := s.mark(inTime(t), &markRequest{})
+		r, err := s.mark(inTime(t), &markRequest{search: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,17 +201,78 @@ func TestAnEmptyServerHasNoRow(t *testing.T) {
 	if !empty() {
 		t.Error("a server without rows is not empty")
 	}
+	hasty, cancel := context.WithTimeout(t.Context(), testTimeout/5) // a check has less time than a call may take
+	defer cancel()
+	if r, err := s.mark(hasty, &markRequest{search: true}); err != nil || !r.empty {
+		t.Errorf("within the time of a check: %+v %v", r, err)
+	}
+	marked(t, s, 1)
+	p.Must("SET", "a[b:longer:=k", "of another prefix")
+	p.Must("SET", "a[b:longer:@quorum", "of another prefix")
+	p.Must("DEL", "a[b:@quorum")
+	if !empty() {
+		t.Error("a server with rows of a longer prefix is not empty")
+	}
 	m := marked(t, s, 1)
-	calls(t, s, m, operation{verb: verbPrepare, key: "k", ballot: ballot{m.birth + 1e9, 1}})
+	calls(t, s, m, operation{verb: verbPrepare, key: "=k", ballot: ballot{m.birth + 1e9, 1}})
 	p.Must("DEL", "a[b:@quorum")
 	if empty() {
 		t.Error("a server with a row is empty")
 	}
 }
 
+// A server with too many keys to search is not called one with rows.
+func TestAServerIsNotSearchedInTime(t *testing.T) {
+	_, s, _ := started(t)
+	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	re := &markReply{}
+	err := s.do(inTime(t), false, func(c *conn) error { return s.search(past, c, re) })
+	if err != nil || re.empty || !re.unsearched {
+		t.Errorf("%+v %v", re, err)
+	}
+	b := newBackend([]server{s}, backendOptions{})
+	wantError(t, b.notNew([]*markReply{re}), stint.CodeInvalid, "", s.name()+" has too many keys")
+}
+
+// A mark that comes late is refused: the server may have been marked, used and emptied since.
+func TestALateMarkIsRefused(t *testing.T) {
+	_, s, m := started(t)
+	now, err := s.mark(inTime(t), &markRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := m
+	next.incarnation++
+	if re, err := s.mark(inTime(t), &markRequest{old: m, new: next, last: now.time - 1}); err != nil || re.set || re.mark != m {
+		t.Errorf("late: %+v %v", re, err)
+	}
+	if re, err := s.mark(inTime(t), &markRequest{old: m, new: next, last: now.time + 1e9}); err != nil || !re.set || re.mark != next {
+		t.Errorf("in time: %+v %v", re, err)
+	}
+}
+
+// A mark of no process makes a server unborn, and it can be marked again.
+func TestADisownedServerIsUnborn(t *testing.T) {
+	_, s, m := started(t)
+	disowned := m
+	disowned.run = disownedRun(m.run)
+	if re, err := s.mark(inTime(t), &markRequest{old: m, new: disowned}); err != nil || !re.set || re.mark != disowned || re.incarnation() != 0 {
+		t.Fatalf("%+v %v", re, err)
+	}
+	if r, err := s.call(inTime(t), &request{head: head{members: m.members}, ops: []operation{{key: "k"}}}); err != nil || r.about.status != statusUnborn {
+		t.Errorf("%+v %v", r, err)
+	}
+	if re, err := s.mark(inTime(t), &markRequest{old: disowned, new: m}); err != nil || !re.set {
+		t.Errorf("%+v %v", re, err)
+	}
+}
+
 func TestAWalkFindsAllRows(t *testing.T) {
 	p, s, m := started(t)
 	p.Must("SET", "other", "program")
+	p.Must("SET", "stint:longer:=k", "of another prefix")
+	p.Must("SET", "stint:longer:@quorum", "of another prefix")
 	var want []string
 	for i := range 100 {
 		want = append(want, fmt.Sprintf("=k%02d", i))
@@ -326,6 +387,24 @@ func TestWhatServersSayOfThemselves(t *testing.T) {
 		if (e == nil) != (kind == "") || e != nil && e.Kind != kind {
 			t.Errorf("%q: %v, want %s", info, e, kind)
 		}
+	}
+}
+
+// A call that was made is answered, also if the server then refuses to say what it is.
+func TestACallIsAnsweredWithoutInfo(t *testing.T) {
+	p := redistest.Server(t)
+	m := marked(t, dialTest(t, p.Addr(), nil), 1<<52)
+	p.Must("ACL", "SETUSER", "node", "on", ">node", "~*", "+@all")
+	s := dialTest(t, p.Addr(), func(o *Options) { o.Username, o.Password = "node", "node" })
+	calls(t, s, m, operation{key: "k"})
+	p.Must("ACL", "SETUSER", "node", "-info")
+	s.checked.Store(0) // long ago
+	b := ballot{m.birth + 1e9, 7}
+	if r := calls(t, s, m, operation{verb: verbPrepare, key: "k", ballot: b}).results[0]; r.refused || r.err != nil {
+		t.Errorf("%+v", r)
+	}
+	if r := calls(t, s, m, operation{key: "k"}).results[0]; r.row.promise != b {
+		t.Errorf("the promise is %+v", r.row.promise)
 	}
 }
 

@@ -16,7 +16,7 @@ const walkBatch = 100
 // before its birth, and lost, is known to one of those too.
 //
 // A repair begins a slack after the birth: until then, an accept of before the birth may still
-// be under way to others. It ends without success if a server restarts meanwhile.
+// be under way to others. It ends without success if a server restarts meanwhile, or its clock leaps.
 func (b *backend) repair(ctx context.Context, young *member) error {
 	marks, err := b.marks(ctx)
 	own := marks[young.index]
@@ -35,26 +35,26 @@ func (b *backend) repair(ctx context.Context, young *member) error {
 		return nil
 	}
 	if wait := own.mark.birth + b.slack.Microseconds() - own.time; wait > 0 && !b.noRepairWait {
-		return b.noRepair(fmt.Sprintf("%s can be repaired in %s", young.name(), time.Duration(wait)*time.Microsecond))
+		return b.noRepair(fmt.Sprintf("%s can be repaired in %s", young.name(), (time.Duration(wait) * time.Microsecond).Round(100*time.Millisecond)))
 	}
 	var walked []*member
+	agree := b.agreeing()
 	for i, re := range marks {
-		if re != nil && re.mark.ever && re.incarnation() != 0 && re.mark.members == b.hash && len(walked) < b.majority {
+		// The rows of a member whose clock is ahead, or was, may have expired.
+		if re != nil && agree[i] && b.members[i].trusts(re.incarnation()) && re.mark.ever && re.incarnation() != 0 && re.mark.members == b.hash && len(walked) < b.majority {
 			walked = append(walked, b.members[i])
 		}
 	}
 	if len(walked) < b.majority {
-		return b.noRepair("too few members have seen all that was ever accepted")
+		return b.tooFewWhole(marks)
 	}
 	for _, m := range walked {
 		if err := b.walk(ctx, m, marks[m.index].mark.incarnation, young); err != nil {
 			return err
 		}
 	}
-	for _, m := range walked {
-		if err := b.still(ctx, m, marks[m.index].mark.incarnation); err != nil {
-			return err
-		}
+	if err := b.still(ctx, walked, marks); err != nil {
+		return err
 	}
 	old := own.mark
 	if b.noRepairCheck {
@@ -94,7 +94,11 @@ func (b *backend) walk(ctx context.Context, m *member, incarnation int64, young 
 func (b *backend) scan(ctx context.Context, m *member, r *scanRequest) (*scanReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
+	sent := time.Now()
 	re, err := m.scan(ctx, r)
+	if err == nil {
+		m.learn(re.about, sent)
+	}
 	if err == nil && re.about.status != statusOK {
 		err = b.noRepair(m.name() + " " + re.about.status.String())
 	}
@@ -113,7 +117,7 @@ func (b *backend) copyTo(ctx context.Context, young *member, keys []string) erro
 			return err
 		}
 		for _, r := range left {
-			if r.err != nil {
+			if r.err != nil && !r.finished { // a value that cannot be read is copied as it is
 				return r.err
 			}
 		}
@@ -124,18 +128,54 @@ func (b *backend) copyTo(ctx context.Context, young *member, keys []string) erro
 	return nil
 }
 
-// still returns an error if a member has restarted.
-func (b *backend) still(ctx context.Context, m *member, incarnation int64) error {
+// still returns an error if a member that was walked may have had less to show than when its mark was
+// read: it has restarted, or its clock has leapt ahead since, so that rows expired before the walk
+// came to them.
+func (b *backend) still(ctx context.Context, walked []*member, before []*markReply) error {
 	if b.noRepairCheck {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
-	defer cancel()
-	re, err := m.call(ctx, &request{head: head{members: b.hash, incarnation: incarnation, slack: b.slack}})
-	if err == nil && re.about.status != statusOK {
-		err = b.noRepair(m.name() + " " + re.about.status.String())
+	now, err := b.marks(ctx)
+	agree := b.agreeing()
+	for _, m := range walked {
+		re := now[m.index]
+		switch {
+		case re == nil:
+			return err
+		case re.incarnation() != before[m.index].incarnation() || re.mark.members != b.hash:
+			return b.noRepair(m.name() + " has restarted, or was given another list of members")
+		case !agree[m.index] || !m.trusts(re.incarnation()):
+			return b.clockIsOff(m)
+		}
 	}
-	return err
+	return nil
+}
+
+// tooFewWhole returns the error of a repair from fewer members than a majority. If the others are
+// there, and have lost their data too, no later repair can do better. One whose clock ran back becomes
+// a new member.
+func (b *backend) tooFewWhole(marks []*markReply) error {
+	e := &stint.Error{Code: stint.CodeUnavailable, Kind: KindYoung, Problem: "no repair: too few members have seen all that was ever accepted", Mend: "start those that are down, and try again later"}
+	whole, agree := 0, b.agreeing()
+	var off *member
+	for i, re := range marks {
+		switch {
+		case re == nil:
+			whole++ // it may be
+		case re.mark.ever && re.incarnation() != 0 && b.members[i].trusts(re.incarnation()):
+			if whole++; !agree[i] {
+				off = b.members[i]
+			}
+		}
+	}
+	switch {
+	case whole < b.majority:
+		e.Problem = "no repair: a majority of the members has lost its data, had a clock that ran back, or was not founded to the end"
+		e.Mend = "wait until the limits have forgotten what was lost, or begin afresh: stop the nodes, empty all servers and start the nodes"
+	case off != nil:
+		return b.clockIsOff(off)
+	}
+	return e
 }
 
 func (b *backend) noRepair(problem string) error {

@@ -3,6 +3,8 @@ package quorumstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -13,6 +15,8 @@ var replacements = map[string]func(s *simulation) error{
 	"members restart before the replacement": restartsBeforeReplacement,
 	"processes of both lists mark members":   birthsByBothLists,
 	"a disk tells the list":                  diskTellsTheList,
+	"a disk is of before the replacement":    diskOfBefore,
+	"a process stands still over it":         standsStillOverReplacement,
 }
 
 func TestReplacements(t *testing.T) {
@@ -110,4 +114,67 @@ func diskTellsTheList(s *simulation) error {
 		return errors.New("the new list has no majority")
 	}
 	return nil
+}
+
+// A member restarts from a disk of before the replacement, whose mark has the old list. The same
+// replacement, made again, takes it in. The new server keeps what it knows.
+func diskOfBefore(s *simulation) error {
+	s.servers[0].save()
+	before, after, err := s.replaced()
+	if err != nil {
+		return err
+	}
+	got := after.admits(3, false)
+	elapse(10 * time.Second)
+	if err := after.backend.repair(context.Background(), after.backend.members[2]); err != nil {
+		return err
+	}
+	s.servers[0].restart(true)
+	if err := after.backend.replace(context.Background(), 2, before.backend.hash); err != nil {
+		return err
+	}
+	if m := s.servers[0].mark; m.members != after.backend.hash || m.run != s.servers[0].runID() {
+		return fmt.Errorf("the member has the mark %+v", m)
+	}
+	if used := after.used("k"); used != got {
+		return fmt.Errorf("%d units are used after %d", used, got)
+	}
+	return nil
+}
+
+// slowRead is a server after whose next mark the process may stand still.
+type slowRead struct {
+	server
+
+	pause atomic.Pointer[func()]
+}
+
+func (p *slowRead) pauses(f func()) { p.pause.Store(&f) }
+
+func (p *slowRead) mark(ctx context.Context, r *markRequest) (*markReply, error) {
+	re, err := p.server.mark(ctx, r)
+	if pause := p.pause.Swap(nil); pause != nil {
+		(*pause)()
+	}
+	return re, err
+}
+
+// A process of the old list has read the marks, one of them of a server that has just restarted, and stands
+// still. The replacement is made, and that server is emptied. It must not get a mark of the old list.
+func standsStillOverReplacement(s *simulation) (err error) {
+	before, still := s.nodes[0], s.nodes[2]
+	slow := &slowRead{server: still.backend.members[2].server}
+	still.backend.members[2].server = slow
+	still.take("k", false, true) // now it knows that the quorum was founded
+	s.servers[1].restart(false)
+	var after *simNode
+	slow.pauses(func() {
+		_, after, err = s.replaced()
+		elapse(10 * time.Second)
+		s.servers[1].wipe()
+	})
+	_ = still.backend.tend(context.Background())
+	elapse(10 * time.Second)
+	got := before.admits(simBurst, true) + after.admits(simBurst, true)
+	return errors.Join(err, atMost(simBurst, got))
 }

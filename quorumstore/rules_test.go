@@ -22,6 +22,7 @@ var schedules = map[string]struct {
 	"run":            {rules{noRun: true}, restartFromAnOldDisk, true},
 	"repair check":   {rules{noRepairCheck: true}, restartDuringRepair, true},
 	"founding check": {rules{noFoundingCheck: true}, restartDuringFounding, true},
+	"last mark":      {rules{noMarkLast: true}, markOutlivesWipe, true},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
@@ -42,13 +43,21 @@ func TestEachRuleIsNeeded(t *testing.T) {
 
 // pairs are schedules that break the store if two of its rules are off, and not if one is. The last
 // time of an accept and the wait of a repair have no schedule that breaks the store without them
-// alone, because the floor covers them.
+// alone, because the floor covers them. What settles a write is kept until the states of the write have
+// ended, which covers both the floor and the last time of that write.
 var pairs = map[string]struct {
 	off, first, second rules
+	neither            rules // of a run with both
 	script             func(s *simulation) error
 }{
-	"floor and last time":      {rules{noFloor: true, noLast: true}, rules{noFloor: true}, rules{noLast: true}, acceptOutlivesRows},
-	"floor and wait of repair": {rules{noFloor: true, noRepairWait: true}, rules{noFloor: true}, rules{noRepairWait: true}, acceptDuringRepair},
+	"floor and last time": {
+		rules{noFloor: true, noLast: true, noOutliving: true}, rules{noFloor: true, noOutliving: true},
+		rules{noLast: true, noOutliving: true}, rules{noOutliving: true}, acceptOutlivesRows,
+	},
+	"floor and wait of repair": {
+		rules{noFloor: true, noRepairWait: true}, rules{noFloor: true},
+		rules{noRepairWait: true}, rules{}, acceptDuringRepair,
+	},
 }
 
 func TestEachPairOfRulesIsNeeded(t *testing.T) {
@@ -56,7 +65,7 @@ func TestEachPairOfRulesIsNeeded(t *testing.T) {
 	for name, p := range pairs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, off := range []rules{{}, p.first, p.second} {
+			for _, off := range []rules{p.neither, p.first, p.second} {
 				if run, wrong := simulate(t, off, p.script); wrong != nil || run.checkCommits() != nil {
 					t.Errorf("with %+v: %v, %v\n%s", off, wrong, run.checkCommits(), run.trace)
 				}
@@ -250,6 +259,38 @@ func restartDuringFounding(s *simulation) error {
 	return atMost(simBurst+1, int(got.Load()))
 }
 
+// A process has read that a server lost its mark, and is slow to set another one. The server is
+// marked by another process meanwhile, used, and emptied once more.
+func markOutlivesWipe(s *simulation) error {
+	a, b, c := 0, 1, 2
+	n, other, slow := s.nodes[0], s.nodes[1], s.nodes[2]
+	n.used("other") // now it knows that the quorum was founded
+	s.servers[c].wipe()
+	marks := 0
+	slow.holds(c, func(r *request) time.Duration {
+		if r != nil {
+			return 0
+		}
+		if marks++; marks != 2 {
+			return 0
+		}
+		return 30 * time.Second
+	})
+	go func() { _ = slow.backend.tend(context.Background()) }()
+	elapse(time.Second)
+	if err := n.backend.tend(context.Background()); err != nil {
+		return err
+	}
+	elapse(28 * time.Second) // the server is old enough for the short limit
+	n.setCut(b)
+	got := n.admits(simBurst, true)
+	s.servers[c].wipe()
+	elapse(1500 * time.Millisecond)
+	other.setCut(a)
+	got += other.admits(simBurst, true)
+	return atMost(simBurst+2, got)
+}
+
 // holdAccepts delays the accepts of a node to a server.
 func (n *simNode) holdAccepts(server int, d time.Duration) {
 	n.holds(server, func(r *request) time.Duration {
@@ -265,7 +306,13 @@ func (n *simNode) holdAccepts(server int, d time.Duration) {
 func acceptOutlivesRows(s *simulation) error {
 	n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
 	for i := range s.servers {
-		n.holdAccepts(i, 30*time.Second)
+		var held atomic.Bool // the accept, and not that of the read that finds out what became of it
+		n.holds(i, func(r *request) time.Duration {
+			if r == nil || r.ops[0].verb != verbAccept || !held.CompareAndSwap(false, true) {
+				return 0
+			}
+			return 30 * time.Second
+		})
 	}
 	s.changed.Store(true)
 	denied := make(chan *simTake)

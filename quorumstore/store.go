@@ -31,14 +31,24 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{options: o}
 	s.backend, s.servers = s.options.connect()
-	s.store = cas.New(s.backend, cas.Options{
-		Name: "quorumstore", Clock: o.Clock, KeepFor: o.KeepFor, Timeout: o.Timeout, Heartbeat: o.Heartbeat, KeepNew: true,
-		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger,
-	})
+	s.store = cas.New(s.backend, s.options.loop(s.backend.slack))
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
 	s.ended.Go(func() { s.backend.maintain(ctx) })
 	return s, nil
+}
+
+// loop returns the options of the loop around the servers.
+//
+// A key stays for as long as a group that may be repeated is remembered. Otherwise a write of such a group
+// that one server alone has could outlive the writes of others, which did not see its charge, and be found
+// by the repeat.
+func (o *Options) loop(slack time.Duration) cas.Options {
+	return cas.Options{
+		Name: "quorumstore", Clock: o.Clock, KeepFor: max(o.KeepFor, stint.RememberFor), Timeout: o.Timeout, Heartbeat: o.Heartbeat, KeepNew: true,
+		Slack:       slack, // two processes that hear other servers may be as far apart
+		CallerBytes: o.CallerBytes, Observer: o.Observer, Logger: o.Logger,
+	}
 }
 
 // connect returns the backend of the options, and the clients of its servers. It sends
@@ -49,7 +59,7 @@ func (o *Options) connect() (b *backend, clients []*redisServer) {
 		s := newRedisServer(address, o)
 		servers, clients = append(servers, s), append(clients, s)
 	}
-	return newBackend(servers, backendOptions{Timeout: o.Timeout, Logger: o.Logger}), clients
+	return newBackend(servers, backendOptions{Timeout: o.Timeout, Clock: o.Clock, Logger: o.Logger}), clients
 }
 
 // String returns the addresses of the servers, without passwords.

@@ -2,7 +2,6 @@ package quorumstore
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
@@ -73,7 +72,7 @@ func (t *trace) call(l *link, r *request, re *reply) {
 	for i := range r.ops {
 		e := &traceEvent{
 			kind: traceOperation, node: int8(l.node), server: int8(l.index), run: int32(l.run),
-			op: r.ops[i], members: r.head.members, size: int8(len(l.sim.nodes[l.node].links)), status: re.about.status,
+			op: r.ops[i], members: r.head.members, size: int8(l.members), status: re.about.status,
 		}
 		if e.status == statusOK {
 			e.refused, e.row = re.results[i].refused, re.results[i].row
@@ -154,7 +153,7 @@ func (t *trace) describe(e *traceEvent) string {
 }
 
 func (t *trace) take(h *simTake) string {
-	text := fmt.Sprintf("take %q short %v long %v, begun at %v: ", h.key, h.short, h.long, h.from.Sub(t.begun))
+	text := fmt.Sprintf("take %q short %v mid %v long %v, begun at %v: ", h.key, h.short, h.mid, h.long, h.from.Sub(t.begun))
 	if h.err != nil {
 		return text + h.err.Error()
 	}
@@ -182,18 +181,20 @@ func (t *trace) parts(parts []part) string {
 }
 
 // usedIn returns for each limit of the simulation with a state in a part how many units the state
-// leaves at the time of the ballot, and when the state ends.
+// leaves at the time of the ballot, and when the state ends, and how many groups the part remembers.
 func (t *trace) usedIn(p *part) (text string) {
 	if len(p.data) == 0 {
 		return ""
 	}
-	head, size := binary.Uvarint(p.data[1:])
-	states, ok := storekit.SplitValue(p.data[1+size+int(head):])
-	if !ok {
+	c, ok := contentsOf([]part{*p}, time.UnixMicro(p.ballot.t))
+	if !ok || len(c.parts) != 1 {
 		return " unreadable"
 	}
-	for _, s := range states {
-		for _, l := range []stint.Limit{simShort, simLong} {
+	if n := len(c.parts[0].records); n > 0 {
+		text = fmt.Sprintf(" %d remembered", n)
+	}
+	for _, s := range c.parts[0].states {
+		for _, l := range []stint.Limit{simShort, simMids[5*time.Second], simMids[20*time.Second], simLong} {
 			if storekit.ScopeOf(l).String() != s.Scope {
 				continue
 			}

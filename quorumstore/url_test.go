@@ -78,6 +78,7 @@ func TestWrongOptions(t *testing.T) {
 		"Servers names a:1 twice": func(o *Options) { o.Servers[2] = "a:1" },
 		"Servers[1] is not":       func(o *Options) { o.Servers[1] = "b" },
 		"Prefix is longer":        func(o *Options) { o.Prefix = "a b" },
+		"Prefix has a colon":      func(o *Options) { o.Prefix = "stint:#2" },
 		"Timeout, KeepFor":        func(o *Options) { o.KeepFor = -1 },
 		"longer than a minute":    func(o *Options) { o.Timeout = time.Hour },
 		"Conns is not":            func(o *Options) { o.Conns = -1 },

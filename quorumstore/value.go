@@ -1,6 +1,7 @@
 package quorumstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -11,60 +12,188 @@ import (
 
 // The data of a part begins with a byte that says what follows.
 const (
-	dataStates = 1 // the length of a head, the head of an item, and states of the item
-	dataWhole  = 2 // a value that is not an item
+	dataStates  = 1 // the length of a head, the head of an item, and states of the item
+	dataWhole   = 2 // a value that is not an item
+	dataRecords = 3 // as dataStates, with records between the head and the states
 )
 
 // noHead is the head of a value that nobody is known to have written.
 var noHead = []byte{0}
 
-// divide returns the parts of a value, all of class upTo or lower. States that are in above,
-// the data of higher classes, are left out: the value has them only for its reader.
+// place is where a state is: in the part of a class, and maybe once more in that of a lower class.
+type place struct {
+	scope string
+	class uint8
+	low   uint8 // the lowest class that has the same state; class: no lower one has it
+
+	charges uint64 // of a record; its class and low are 0
+}
+
+// division is a value that is to be divided into parts.
+type division struct {
+	value   []byte
+	decided time.Time
+	slack   time.Duration
+	upTo    uint8
+	// read is the value that the new one was made from, and places are those of its states.
+	read   []byte
+	places []place
+	// lives has the longest life of a state for the scope of each limit of the calls.
+	lives map[string]time.Duration
+}
+
+// divide returns the parts of a value, all of class upTo or lower, and the places of its states in
+// them.
+//
+// A state is in the class of its limit, whatever its remaining life is. If it moved to a lower class as
+// its life becomes shorter, the write would leave its old class empty. A server that alone has that write
+// would show this to all readers later, while another write of the lower classes may have replaced the
+// state.
+//
+// Where its limit has got other numbers, the state moves: the calls learn of the classes of their limits
+// alone whether their write was made. It also stays in the old class, for the same reason. In a higher one
+// it is as it was read, because these calls do not learn whether it was written there. In a lower one it
+// is as it is written. The next write of both classes leaves it out there: the state is then known to a
+// majority in its new class.
+//
+// A state of a class above upTo is left out unless it has changed: the value has it only for its reader.
 //
 // Each part has the head: a later write may replace those of lower classes alone, or be all that a
 // reader finds.
-func divide(value []byte, decided time.Time, upTo uint8, above []string) []part {
-	head, packed, ok := cas.SplitItem(value)
+func (d *division) divide() (parts []part, places []place) {
+	head, packed, ok := cas.SplitItem(d.value)
 	states, valid := storekit.SplitValue(packed)
-	if !ok || !valid || decided.IsZero() {
-		return []part{{class: upTo, data: append([]byte{dataWhole}, value...)}}
+	if !ok || !valid || d.decided.IsZero() {
+		return []part{{class: d.upTo, data: append([]byte{dataWhole}, d.value...)}}, nil
 	}
 	var classes [maxClass + 1][]storekit.StoredState
+	places = make([]place, 0, len(states))
 	for _, s := range states {
-		if len(above) > 0 && slices.Contains(above, string(s.Bytes)) {
+		if s.Remembers() {
 			continue
 		}
-		class := min(classOfLife(s.Expires.Sub(decided)), int(upTo))
-		classes[class] = append(classes[class], s)
+		old, known := placeOf(d.places, s.Scope)
+		now := place{scope: s.Scope, class: d.classOf(&s, &old, known)}
+		now.low = now.class
+		if known && old.class > now.class {
+			before := d.before(s.Scope)
+			switch {
+			case old.class <= d.upTo:
+				classes[old.class] = append(classes[old.class], before)
+			case bytes.Equal(before.Bytes, s.Bytes):
+				places = append(places, old)
+				continue
+			}
+		}
+		if known && old.class != now.class && old.low < now.class {
+			now.low = old.low
+			classes[now.low] = append(classes[now.low], s)
+		}
+		classes[now.class] = append(classes[now.class], s)
+		places = append(places, now)
 	}
-	var parts []part
-	for class := range upTo + 1 {
-		if len(classes[class]) > 0 || class == upTo {
-			parts = append(parts, part{class: class, data: partOf(head, classes[class])})
+	records := d.records(states, places)
+	for i := range records {
+		places = append(places, place{scope: records[i].Scope, charges: records[i].charges})
+	}
+	for class := range d.upTo + 1 {
+		if in := recordsIn(class, records); len(classes[class]) > 0 || len(in) > 0 || class == d.upTo {
+			parts = append(parts, part{class: class, data: partOf(head, in, classes[class])})
 		}
 	}
-	return parts
+	return parts, places
 }
 
-func partOf(head []byte, states []storekit.StoredState) []byte {
+// copiedAbove returns the highest class above upTo of a state that has a copy in a class up to that, or 0.
+// Readers that are not old enough for the state must not write its copy: it would be newer than the
+// state that others have written meanwhile.
+func copiedAbove(places []place, upTo uint8) (class uint8) {
+	for _, p := range places {
+		if p.low <= upTo && upTo < p.class {
+			class = max(class, p.class)
+		}
+	}
+	return class
+}
+
+// classOf returns the class that a state gets, which was at a place before if that is known. No state is
+// in a class whose readers may take it for ended although it has not: one that the calls have not
+// changed, and one that an undone write brings back, may live for longer than their limits.
+func (d *division) classOf(s *storekit.StoredState, before *place, known bool) uint8 {
+	left := s.Expires.Sub(d.decided)
+	life, claimed := d.lives[s.Scope]
+	switch of := classOfLife(life); {
+	case claimed && known && of < before.class && bytes.Equal(d.before(s.Scope).Bytes, s.Bytes):
+		return min(before.class, d.upTo)
+	case claimed:
+		return min(max(of, classOfLife(left-d.slack)), d.upTo) // the slack is for clocks
+	case known:
+		return min(before.class, d.upTo)
+	}
+	return min(classOfLife(left), d.upTo)
+}
+
+// before returns a state of the value that was read.
+func (d *division) before(scope string) (s storekit.StoredState) {
+	s, _ = stateOf(d.statesBefore(), scope)
+	return s
+}
+
+// statesBefore returns the states of the value that was read.
+func (d *division) statesBefore() []storekit.StoredState {
+	_, packed, _ := cas.SplitItem(d.read)
+	states, _ := storekit.SplitValue(packed)
+	return states
+}
+
+// stateOf returns the state of a scope.
+func stateOf(states []storekit.StoredState, scope string) (s storekit.StoredState, known bool) {
+	for i := range states {
+		if states[i].Scope == scope {
+			return states[i], true
+		}
+	}
+	return s, false
+}
+
+// placeOf returns the place of a scope.
+func placeOf(places []place, scope string) (p place, known bool) {
+	for i := range places {
+		if places[i].scope == scope {
+			return places[i], true
+		}
+	}
+	return p, false
+}
+
+func partOf(head []byte, records []record, states []storekit.StoredState) []byte {
 	packed := storekit.JoinValue(states)
 	data := make([]byte, 0, 1+binary.MaxVarintLen16+len(head)+len(packed))
 	data = append(data, dataStates)
 	data = binary.AppendUvarint(data, uint64(len(head)))
-	return append(append(data, head...), packed...)
+	data = append(data, head...)
+	if len(records) > 0 {
+		data[0] = dataRecords
+		data = appendRecords(data, records)
+	}
+	return append(data, packed...)
 }
 
 // contents are those of chosen parts.
 type contents struct {
+	row    row       // the parts, as they were chosen
 	whole  []byte    // a value that is not an item; nil: the parts are of an item
-	parts  []content // the newest first
-	writes []written // that the parts are of, the newest first
+	parts  []content // the newest first, and of one write those of lower classes first
+	writes []written // that the parts are of, the newest first; the last one is none if a part was never written
 }
 
 type content struct {
 	part
 
-	states []storekit.StoredState // without those that a newer part has: their limit has changed its class
+	states []storekit.StoredState // without those that an earlier part has
+	copied []storekit.StoredState // those
+
+	records []record
 }
 
 type written struct {
@@ -73,12 +202,16 @@ type written struct {
 }
 
 // contentsOf reads chosen parts. It returns false if they cannot be read.
-func contentsOf(chosen []part) (c contents, ok bool) {
+func contentsOf(chosen []part, now time.Time) (c contents, ok bool) {
+	c.row.parts = chosen
 	sorted := slices.Clone(chosen)
 	slices.SortStableFunc(sorted, func(a, b part) int { return b.ballot.compare(a.ballot) })
 	for _, p := range sorted {
-		if p.ballot == (ballot{}) {
-			break // never written
+		if p.ballot == (ballot{}) { // never written
+			if len(c.writes) > 0 {
+				c.writes = append(c.writes, written{p.ballot, noHead})
+			}
+			break
 		}
 		if len(c.writes) == 0 || c.writes[len(c.writes)-1].ballot != p.ballot {
 			c.writes = append(c.writes, written{p.ballot, noHead})
@@ -90,33 +223,67 @@ func contentsOf(chosen []part) (c contents, ok bool) {
 			return contents{whole: p.data[1:]}, true
 		}
 		length, size := binary.Uvarint(p.data[1:])
-		if p.data[0] != dataStates || size <= 0 || length > uint64(len(p.data)-1-size) {
+		if p.data[0] != dataStates && p.data[0] != dataRecords || size <= 0 || length > uint64(len(p.data)-1-size) {
 			return contents{}, false
 		}
 		left := p.data[1+size:]
 		if length > 0 {
 			c.writes[len(c.writes)-1].head = left[:length]
 		}
-		states, valid := storekit.SplitValue(left[length:])
+		here, left := content{part: p}, left[length:]
+		if p.data[0] == dataRecords {
+			if here.records, left, ok = splitRecords(left); !ok {
+				return contents{}, false
+			}
+		}
+		states, valid := storekit.SplitValue(left)
 		if !valid {
 			return contents{}, false
 		}
-		if len(c.writes) > 1 {
-			states = slices.DeleteFunc(states, c.has)
+		for _, s := range states {
+			switch before, class, known := c.find(s.Scope); {
+			case !known:
+				here.states = append(here.states, s)
+			case class < p.class && !before.Expires.After(now.Add(-maxSkew)) && s.Expires.After(before.Expires):
+				c.drop(s.Scope) // it has ended by all clocks
+				here.states = append(here.states, s)
+			case class < p.class:
+				here.copied = append(here.copied, s)
+			}
 		}
-		c.parts = append(c.parts, content{p, states})
+		c.parts = append(c.parts, here)
 	}
 	return c, true
 }
 
-// has reports whether a part has a state of the limit.
-func (c *contents) has(s storekit.StoredState) bool {
+// drop removes the state of a scope.
+func (c *contents) drop(scope string) {
 	for i := range c.parts {
-		if slices.ContainsFunc(c.parts[i].states, func(o storekit.StoredState) bool { return o.Scope == s.Scope }) {
-			return true
+		c.parts[i].states = slices.DeleteFunc(c.parts[i].states, func(s storekit.StoredState) bool { return s.Scope == scope })
+	}
+}
+
+// find returns the newest state of a scope, and its class.
+func (c *contents) find(scope string) (s storekit.StoredState, class uint8, known bool) {
+	for i := range c.parts {
+		states := c.parts[i].states
+		if at := slices.IndexFunc(states, func(s storekit.StoredState) bool { return s.Scope == scope }); at >= 0 {
+			return states[at], c.parts[i].class, true
 		}
 	}
-	return false
+	return s, 0, false
+}
+
+// highest returns the highest class that has the same state as a part of a class.
+func (c *contents) highest(s *storekit.StoredState, class uint8) uint8 {
+	for i := range c.parts {
+		for j := range c.parts[i].copied {
+			if same := &c.parts[i].copied[j]; same.Scope == s.Scope && bytes.Equal(same.Bytes, s.Bytes) {
+				class = max(class, c.parts[i].class)
+			}
+		}
+	}
+	return class
 }
 
 // headOf returns the head of a value that has the parts of these writes, the newest first. What one
@@ -136,10 +303,9 @@ func headOf(writes []written) []byte {
 	return cas.MergeHeads(heads)
 }
 
-// unite returns the value of the chosen parts, and the states in it of classes above upTo,
-// which this reader may know in an old version.
-func unite(chosen []part, upTo uint8) (value []byte, above []string, ok bool) {
-	c, ok := contentsOf(chosen)
+// unite returns the value of the chosen parts for readers of a class, and the places of its states.
+func unite(chosen []part, upTo uint8, now time.Time) (value []byte, places []place, ok bool) {
+	c, ok := contentsOf(chosen, now)
 	if !ok || c.whole != nil {
 		return c.whole, nil, ok
 	}
@@ -148,37 +314,46 @@ func unite(chosen []part, upTo uint8) (value []byte, above []string, ok bool) {
 		p := &c.parts[i]
 		states = append(states, p.states...)
 		for j := range p.states {
-			if p.class > upTo {
-				above = append(above, string(p.states[j].Bytes))
-			}
+			s := &p.states[j]
+			places = append(places, place{scope: s.Scope, class: c.highest(s, p.class), low: p.class})
 		}
+	}
+	for _, r := range c.records(upTo, now) {
+		states = append(states, r.StoredState)
+		places = append(places, place{scope: r.Scope, charges: r.charges})
 	}
 	head := headOf(c.writes)
 	if len(states) == 0 && len(head) == len(noHead) {
 		return nil, nil, true
 	}
-	return cas.JoinItem(head, storekit.JoinValue(states)), above, true
+	return cas.JoinItem(head, storekit.JoinValue(states)), places, true
 }
 
-// renew returns the chosen parts of classes up to upTo as those of one write.
-func renew(chosen []part, upTo uint8) (parts []part) {
-	c, ok := contentsOf(chosen)
+// renew returns the chosen parts of classes up to upTo as those of one write, without the records that are not
+// believed: nobody may believe them later, once the charges that were lost have ended.
+func renew(chosen []part, upTo uint8, now time.Time) (parts []part) {
+	c, ok := contentsOf(chosen, now)
 	isItem := ok && c.whole == nil
 	head := headOf(slices.DeleteFunc(c.writes, func(w written) bool {
 		return !slices.ContainsFunc(chosen, func(p part) bool { return p.class <= upTo && p.ballot == w.ballot })
 	}))
+	var believed []record
+	if isItem {
+		believed = c.records(upTo, now)
+	}
 	for _, p := range chosen {
 		if p.class > upTo {
 			break
 		}
 		if isItem {
-			var states []storekit.StoredState
+			var here content
 			if at := slices.IndexFunc(c.parts, func(o content) bool { return o.class == p.class }); at >= 0 {
-				states = c.parts[at].states
+				here = c.parts[at]
 			}
+			states, records := slices.Concat(here.states, here.copied), allOf(believed, here.records)
 			p.data = nil
-			if len(states) > 0 || p.class == upTo && len(head) > len(noHead) {
-				p.data = partOf(head, states)
+			if len(states) > 0 || len(records) > 0 || p.class == upTo && len(head) > len(noHead) {
+				p.data = partOf(head, records, states)
 			}
 		}
 		if len(p.data) > 0 || p.class == upTo {

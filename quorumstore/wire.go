@@ -1,14 +1,18 @@
 package quorumstore
 
 import (
+	"bytes"
 	"crypto/sha1" //nolint:gosec // the server names scripts by it; it protects nothing
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stintdev/stint/internal/cas"
 )
 
 // The formats of this file are those of the scripts; head.lua and call.lua describe them.
@@ -210,7 +214,18 @@ func readMark(data []byte) (m mark, ok bool) {
 	return m, true
 }
 
-// pattern returns the pattern of SCAN for keys that begin with a prefix.
+// isRow reports whether a text without the prefix is the key of a row. The key of another prefix
+// that begins with this one, such as those of stint:blue for stint, is none: what follows this
+// prefix in it is no mark, because no prefix has a row ([hasRow]).
+func isRow(key string) bool { return key != "" && bytes.IndexByte(cas.Marks[:], key[0]) >= 0 }
+
+// hasRow reports whether keys of a prefix could be taken for rows of a shorter one.
+func hasRow(prefix string) bool {
+	parts := strings.Split(prefix, ":")
+	return slices.ContainsFunc(parts[1:], isRow)
+}
+
+// pattern returns the pattern of SCAN for the keys of rows, which begin with a prefix.
 func pattern(prefix string) string {
 	var text strings.Builder
 	for i := range len(prefix) {
@@ -219,7 +234,12 @@ func pattern(prefix string) string {
 		}
 		text.WriteByte(prefix[i])
 	}
-	return text.String() + "*"
+	text.WriteByte('[')
+	for _, mark := range cas.Marks {
+		text.WriteByte('\\')
+		text.WriteByte(mark)
+	}
+	return text.String() + "]*"
 }
 
 // script is a program of Lua.
