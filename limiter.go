@@ -312,14 +312,27 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 
 // MaxDelayOf returns the [Claim.MaxDelay] that the deadline of ctx allows, by the
 // system's clock: zero without a deadline, below zero when the deadline has
-// passed.
+// passed. If [WithMaxDelay] allows less, it returns that.
 func MaxDelayOf(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
+	usable := time.Duration(0)
+	if deadline, ok := ctx.Deadline(); ok {
+		usable = atMost(time.Until(deadline))
 	}
-	return atMost(time.Until(deadline))
+	if bound, ok := ctx.Value(maxDelayKey{}).(time.Duration); ok && (usable == 0 || bound < usable) {
+		usable = bound
+	}
+	return usable
 }
+
+// WithMaxDelay returns a context for which [MaxDelayOf] returns at most d, or below zero
+// if d is zero or less. A deadline would do so too, but it would also end the call to the
+// store. So a server uses WithMaxDelay for the deadline of its client, which must not cut a
+// decision short.
+func WithMaxDelay(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, maxDelayKey{}, atMost(d))
+}
+
+type maxDelayKey struct{}
 
 // atMost converts a bound to a [Claim.MaxDelay]. A bound of zero or less
 // becomes −1, because zero would mean any delay.

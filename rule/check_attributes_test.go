@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -34,5 +35,29 @@ rules.yaml:9:72: no node`
 		if got != want {
 			t.Errorf("got:\n%s", got)
 		}
+	}
+}
+
+func TestRefusedIDsAreFoundWithTheirPosition(t *testing.T) {
+	set, err := Parse(
+		File{Name: "a.yaml", Data: []byte("rules: [{id: a, limit: 1/s}]\n")},
+		File{Name: "b.yaml", Data: []byte("rules:\n  - {id: b, limit: 1/s}\n  - limit: 1/s\n    id: mine\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := func(id string) error {
+		if id == "mine" {
+			return errors.New("the id is reserved")
+		}
+		return nil
+	}
+	if got := set.CheckIDs(mine).Error(); got != "b.yaml:4:9: the id is reserved" {
+		t.Error(got)
+	}
+	if got := Builtin().CheckIDs(mine); got != nil {
+		t.Error(got)
+	}
+	if got := (*Set)(nil).CheckIDs(mine); got != nil {
+		t.Error(got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func (c *compiler) compileRule(d *rawRule) *Rule {
 	r := &Rule{
-		ID: d.id.text, Version: d.version.text, Tier: d.tier.text, Mode: d.mode,
+		ID: d.id.text, at: d.id.at, Version: d.version.text, Tier: d.tier.text, Mode: d.mode,
 		Headers: dialects()[d.dialect], RetryJitter: c.jitter(d.retryJitter),
 		Policy: stint.Policy{
 			Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure), Replicas: uint8(c.whole("replicas", d.replicas, 0, 0, maxReplicas)),

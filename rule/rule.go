@@ -55,6 +55,7 @@ type Rule struct {
 	// the denials.
 	Penalty *Penalty
 
+	at           position // of the id
 	match        conditions
 	identity     identity
 	local        identity // identity for Local; a request without these attributes counts by its address

@@ -160,6 +160,18 @@ func (s *Set) CheckAttributes(check func(name string) error) (problems Problems)
 	return problems
 }
 
+// CheckIDs returns a problem with the place in the file for each rule whose id check refuses,
+// such as an id that a program reserves.
+func (s *Set) CheckIDs(check func(id string) error) (problems Problems) {
+	s = s.orZero()
+	for _, r := range s.rules {
+		if err := check(r.ID); err != nil {
+			problems = append(problems, Problem{File: s.files[r.at.file], Line: int(r.at.line), Column: int(r.at.column), What: err.Error()})
+		}
+	}
+	return problems
+}
+
 // Attributes returns the names of the attributes that the set may read from a
 // request, the well-known ones first. Callers must not modify the slice.
 func (s *Set) Attributes() []string { return s.orZero().slots.names }

@@ -42,6 +42,9 @@ func TestArrivedCountsTheTimeBeforeWrap(t *testing.T) {
 					if err := r.Context().Err(); err != nil {
 						t.Errorf("the decision was cut short: %v", err)
 					}
+					if left, ok := (Middleware{}).TimeLeft(r); ok != (c.want != none) || ok && max(left, 0) != c.want {
+						t.Errorf("TimeLeft returns %v, %v", left, ok)
+					}
 					inner.ServeHTTP(w, r)
 				}))
 				if !c.forgotten {

@@ -70,15 +70,23 @@ func (m Middleware) Arrived(next http.Handler) http.Handler {
 
 type arrivedKey struct{}
 
+// TimeLeft returns the time that the caller of a request has left: what it sent, less the
+// time since [Middleware.Arrived]. It is at most 0 when that time is over. ok is false for
+// a request without a deadline.
+func (m Middleware) TimeLeft(r *http.Request) (left time.Duration, ok bool) {
+	left, ok = Left(r.Header, m.Header)
+	if arrived, noted := r.Context().Value(arrivedKey{}).(time.Time); ok && noted {
+		left -= time.Since(arrived)
+	}
+	return left, ok
+}
+
 // left returns how much time a request gets, and the cause for its context to end when
 // that time is over. The cause is nil for a request without a bound.
 func (m *Middleware) left(r *http.Request) (left time.Duration, cause error) {
-	left, ok := Left(r.Header, m.Header)
+	left, ok := m.TimeLeft(r)
 	if ok {
 		cause = ErrCallersTime
-		if arrived, noted := r.Context().Value(arrivedKey{}).(time.Time); noted {
-			left -= time.Since(arrived)
-		}
 	} else if m.Default > 0 {
 		left, cause = m.Default, ErrServersTime
 	}
