@@ -1,4 +1,4 @@
-// SHA-256 of openapi.yaml: 4b4457a1524c38e7915a096b083c52e8a181e9bbf801a5f09fc75bde4e63785f
+// SHA-256 of openapi.yaml: aeec5e9559a2f2ae72544c3050fa1a226f5c60653637b778c47da6ada190763f
 export interface paths {
     "/rules": {
         parameters: {
@@ -1464,6 +1464,10 @@ export interface components {
              * @enum {string}
              */
             listed?: "deny" | "allow";
+            /** @description The rule is in shadow mode: it denies nothing. */
+            shadow?: boolean;
+            /** @description The rule denies only if none of its limits admits (combine: any). */
+            any?: boolean;
         };
         /** @description The state of the key under the rules of a canary. Absent without one. */
         KeyCanary: {
@@ -2882,8 +2886,8 @@ export interface operations {
                 q?: string;
                 /** @description The rule with this id alone. */
                 rule?: string;
-                /** @description By position in the files unless given; requests, denied, share (of the denied) and shadow are by rate, the greatest first. */
-                sort?: "position" | "id" | "requests" | "denied" | "share" | "shadow";
+                /** @description By position in the files unless given; requests, denied, share (of the denied) and shadow are by rate, the greatest first; changed is the newest change first. */
+                sort?: "position" | "id" | "mode" | "requests" | "denied" | "share" | "shadow" | "changed";
                 /** @description The number of rules at most; 100 unless given. */
                 limit?: number;
                 /** @description The number of rules to leave out at the beginning. */

@@ -3,10 +3,12 @@ import { useEffect, useState } from 'preact/hooks'
 import { call } from './api'
 import { Failure, Loading, Page } from './parts/basic'
 import { forgetDrafts, drafts } from './draft'
+import { keepFocus } from './focus'
 import { useLoad } from './load'
 import { Now } from './pages/now'
 import { SignIn } from './pages/signin'
 import { EmergencyBanner } from './parts/emergency'
+import { Guard } from './parts/guard'
 import { href, useRoute, type Route } from './router'
 import { identity, may, question, signedInAgain, signOut, type Identity } from './session'
 import { Store, useStore } from './store'
@@ -52,6 +54,7 @@ const pages: [string, string, Screen][] = [
 export function App() {
   const asked = useStore(question)
   const who = useStore(identity)
+  useEffect(keepFocus, [])
   return (
     <>
       <Frame hidden={asked !== null && who === null} />
@@ -80,7 +83,7 @@ function Frame({ hidden }: { hidden: boolean }) {
       <main id="main" tabIndex={-1}>
         {who.error && <Failure what="The server was not reached" error={who.error} retry={who.reload} />}
         {who.data?.features.includes('emergency') && <EmergencyBanner />}
-        {who.data && (Current ? <Current route={route} /> : <Page title="No such page"><p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p></Page>)}
+        {who.data && (Current ? <Guard key={route.path.join('/')}><Current route={route} /></Guard> : <Page title="No such page"><p class="empty">There is no page “{current}”. <a href="#/now">Open the first page</a></p></Page>)}
       </main>
     </>
   )

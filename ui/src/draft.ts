@@ -39,6 +39,14 @@ export function keepDraft(of: string, draft: Draft): boolean {
   }
 }
 
+// watchDraft calls another when another tab of this browser keeps a draft of the same name, and with
+// gone when it deletes it.
+export function watchDraft(of: string, another: (gone: boolean) => void): () => void {
+  const told = (e: StorageEvent) => { if (e.key === prefix + of) another(e.newValue === null) }
+  addEventListener('storage', told)
+  return () => removeEventListener('storage', told)
+}
+
 export function forgetDraft(of: string): void {
   storage()?.removeItem(prefix + of)
 }

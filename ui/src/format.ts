@@ -10,8 +10,13 @@ export function many(n: number, one: string, several = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : several}`
 }
 
+export function number(n: number): string {
+  return n >= 100 ? whole.format(n) : tenths.format(n)
+}
+
 export function rate(perSecond: number): string {
-  return `${perSecond >= 100 ? whole.format(perSecond) : tenths.format(perSecond)}/s`
+  if (perSecond > 0 && perSecond < 0.1) return '< 0.1/s'
+  return `${number(perSecond)}/s`
 }
 
 export function share(part: number): string {

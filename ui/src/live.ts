@@ -41,13 +41,22 @@ export function useLive(): Live {
   return useStore(live)
 }
 
+// A browser opens six connections to a server that speaks HTTP/1.1, and a server few streams: a page
+// that nobody sees holds none. Its next stream begins after its last second.
 async function follow(signal: AbortSignal): Promise<void> {
   let last = ''
+  let seen = new AbortController() // aborted when the page is hidden, or when nothing uses the view
+  const leave = () => (document.hidden || signal.aborted) && seen.abort()
+  document.addEventListener('visibilitychange', leave, { signal })
+  signal.addEventListener('abort', leave)
   live.set({ ...live.value, status: 'opening', seconds: [], points: [] })
   for (let pause = 500; !signal.aborted; pause = Math.min(2 * pause, 10_000)) {
+    await shown(signal)
+    if (signal.aborted) return
+    seen = new AbortController()
     let why = 'the server ended it'
     try {
-      const response = await callStream('get', '/v1/live', { accept: 'text/event-stream', lastEventID: last, signal })
+      const response = await callStream('get', '/v1/live', { accept: 'text/event-stream', lastEventID: last, signal: seen.signal })
       for await (const batch of events(response.body!)) {
         pause = 500
         last = take(batch) || last
@@ -55,9 +64,24 @@ async function follow(signal: AbortSignal): Promise<void> {
     } catch (error) {
       why = (error as Error).message
     }
-    if (signal.aborted) return
+    if (seen.signal.aborted) continue
     live.set({ ...live.value, status: 'lost', why })
     await new Promise((done) => setTimeout(done, pause))
+  }
+}
+
+// shown waits until the page is shown, or the signal is aborted.
+async function shown(signal: AbortSignal): Promise<void> {
+  while (document.hidden && !signal.aborted) {
+    await new Promise<void>((turn) => {
+      const end = new AbortController()
+      const told = () => {
+        end.abort()
+        turn()
+      }
+      document.addEventListener('visibilitychange', told, { signal: end.signal })
+      signal.addEventListener('abort', told, { signal: end.signal })
+    })
   }
 }
 

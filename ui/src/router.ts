@@ -1,6 +1,6 @@
 // The address of a page is the part of the URL after #: no server sees it. It never contains
 // a key or a token.
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 
 export interface Route {
   path: string[]
@@ -42,11 +42,12 @@ export function amend(changes: Record<string, string | undefined>): void {
 }
 
 export function useRoute(): Route {
-  const [route, set] = useState(() => parse(location.hash))
+  const [hash, set] = useState(location.hash)
   useEffect(() => {
-    const changed = () => set(parse(location.hash))
+    const changed = () => set(location.hash)
     addEventListener('hashchange', changed)
+    changed() // a click may have changed it since the component was shown
     return () => removeEventListener('hashchange', changed)
   }, [])
-  return route
+  return useMemo(() => parse(hash), [hash])
 }

@@ -4,6 +4,7 @@ import { yaml } from '@codemirror/lang-yaml'
 import { HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language'
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint'
 import { MergeView, unifiedMergeView } from '@codemirror/merge'
+import { search, searchKeymap } from '@codemirror/search'
 import { EditorState, type Extension } from '@codemirror/state'
 import { EditorView, drawSelection, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
@@ -52,6 +53,11 @@ const theme = EditorView.theme({
   '.cm-chunkButtons button': { background: 'var(--surface) !important', color: 'var(--text) !important', border: '1px solid var(--control) !important', minHeight: '24px', padding: '0 8px', margin: '2px' },
   '.cm-tooltip': { backgroundColor: 'var(--surface)', color: 'var(--text)', border: '1px solid var(--line)' },
   '.cm-diagnostic': { borderLeftColor: 'var(--bad)' },
+  '.cm-textfield, .cm-button': { background: 'var(--surface)', color: 'var(--text)', border: '1px solid var(--control)', borderRadius: '4px', minHeight: '24px', fontSize: '13px' },
+  '.cm-panel.cm-search [name=close]': { color: 'var(--text)', minWidth: '24px', minHeight: '24px' },
+  '.cm-panel.cm-search label': { fontSize: '13px' },
+  '.cm-searchMatch': { backgroundColor: 'var(--warn-back)', outline: '1px solid var(--warn)' },
+  '.cm-searchMatch-selected': { backgroundColor: 'var(--selection)' },
   '.cm-panels': { backgroundColor: 'var(--sunken)', color: 'var(--text)' },
 })
 
@@ -100,7 +106,8 @@ function show(root: ShadowRoot, settings: Settings): Shown {
   const { text, other, label } = settings
   const edited = [
     ...common(label, settings.readOnly ?? false), lintGutter(), history(), indentOnInput(), indentUnit.of('  '),
-    keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+    keymap.of([...searchKeymap, ...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+    search({ top: true }), // that of the browser finds only the lines in view
     EditorView.updateListener.of((update) => { if (update.docChanged) settings.changed(update.state.doc.toString()) }),
   ]
   if (other === undefined || !wide.matches) {

@@ -5,13 +5,13 @@ import type { Editor } from './codemirror'
 
 // YamlEditor shows a text in the editor. A changed document opens another editor, whose
 // text begins anew.
-export function YamlEditor({ document, label, text, other, problems, line, changed }: {
+export function YamlEditor({ document, label, text, other, problems, spot, changed }: {
   document: string
   label: string
   text: string
   other?: string | undefined
   problems: Problem[]
-  line?: number | undefined
+  spot?: Problem | undefined // each new one moves the cursor to its line
   changed: (text: string) => void
 }) {
   const host = useRef<HTMLDivElement>(null)
@@ -34,7 +34,7 @@ export function YamlEditor({ document, label, text, other, problems, line, chang
     }
   }, [document])
   useEffect(() => editor?.problems(problems), [editor, problems])
-  useEffect(() => { if (line) editor?.line(line) }, [editor, line])
+  useEffect(() => { if (spot?.line) editor?.line(spot.line) }, [editor, spot])
   return (
     <>
       {error && <Failure what="The editor was not loaded, and your text is kept" error={error} />}

@@ -1,6 +1,6 @@
 import { call, callText, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { Await, Badge, Field, Page, Save, Time } from '../parts/basic'
+import { Await, Badge, Field, Long, Page, Save, Time } from '../parts/basic'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
 
@@ -12,7 +12,7 @@ type Filter = Partial<Record<(typeof filters)[number] | 'key_hash', string>>
 export function Audit({ route }: { route: Route }) {
   const filter: Filter = Object.fromEntries([...filters, 'key_hash' as const].map((name) => [name, route.query.get(name) ?? '']))
   return (
-    <Page title="Audit" lead="Every change of rules and keys on this node since its start, done or refused. The log of the node has all of them, marked log=audit." actions={<Export filter={filter} />}>
+    <Page title="Audit" lead="The newest 1,000 changes of rules and keys on this node since its start, done or refused. The log of the node has all of them, marked log=audit." actions={<Export filter={filter} />}>
       <form class="row" onSubmit={(e) => e.preventDefault()}>
         <Select label="Who" name="who" filter={filter} hint="The name of a token." />
         <Select label="What or why" name="what" filter={filter} hint="A part of the text." />
@@ -38,7 +38,7 @@ export function Entries({ filter, empty }: { filter: Filter; empty?: string }) {
     { title: 'Who', value: (e: Entry) => `${e.who} (${e.role})` },
     { title: 'What', wide: true, value: (e: Entry) => e.what },
     { title: 'Result', value: (e: Entry) => e.result + (e.forced ? ', forced' : ''), show: (e: Entry) => <Result of={e} /> },
-    { title: 'Reason', wide: true, value: (e: Entry) => e.why ?? '' },
+    { title: 'Reason', wide: true, value: (e: Entry) => e.why ?? '', show: (e: Entry) => <Long text={e.why ?? ''} /> },
     { title: 'From', value: (e: Entry) => e.from },
   ]
   const selected = Object.values(filter).some(Boolean)

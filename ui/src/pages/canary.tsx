@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { call } from '../api'
 import { attribute, count, many, milliseconds, share } from '../format'
 import { useLoad } from '../load'
-import { Await, Badge, Empty, Page, Panel, Time } from '../parts/basic'
+import { Await, Badge, Empty, Long, Page, Panel, Time } from '../parts/basic'
 import { decided, deniedShare, running, useCanary, type Counts, type Running } from '../parts/canary'
 import { Confirm } from '../parts/confirm'
 import { DiffText } from '../parts/effects'
@@ -51,7 +51,7 @@ function OneCanary({ of, done }: { of: Running; done: (said: string) => void }) 
       <dl class="facts">
         <dt>New rules</dt><dd><a href={href(['versions', String(of.version)])}>version {of.version}</a> for {share(of.share)} of the callers, told apart by {of.by === 'ip' ? 'address' : 'API key, or by address without one'}</dd>
         <dt>Old rules</dt><dd><a href={href(['versions', String(of.control)])}>version {of.control}</a> for the others</dd>
-        <dt>Since</dt><dd><Time at={of.since} />{of.author && ` by ${of.author}`}{of.comment && `: ${of.comment}`}</dd>
+        <dt>Since</dt><dd><Time at={of.since} />{of.author && ` by ${of.author}`}{of.comment && <>: <Long text={of.comment} /></>}</dd>
         <dt>Promoted</dt><dd>{of.soak ? <>by itself at <Time at={new Date(Date.parse(of.since) + milliseconds(of.soak)).toISOString()} /> at the earliest, once each side has had {many(of.least_requests, 'request')}</> : 'by an admin alone'}</dd>
         <dt>Aborted</dt><dd>by itself when the denied share under the new rules is more than {share(of.abort_above)} higher, or when they have more errors, once each side has had {many(of.least_requests, 'request')}</dd>
         <dt>Not tried</dt><dd>{of.rules_kept?.length ? `the limits of ${of.rules_kept.join(', ')}: callers of both sides share their counts, so they stay as they are until the promotion` : 'nothing'}</dd>

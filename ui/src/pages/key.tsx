@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { call, type Schemas } from '../api'
 import { attribute, count, duration } from '../format'
 import { useLoad } from '../load'
-import { Await, Badge, Empty, Failure, Field, Page, Panel, Time } from '../parts/basic'
+import { Await, Badge, Empty, Failure, Field, Long, Page, Panel, Time } from '../parts/basic'
 import { RuleLink } from '../parts/rule'
 import { Table } from '../parts/table'
 import { amend, href, type Route } from '../router'
@@ -53,7 +53,7 @@ export function Key({ route }: { route: Route }) {
         <div class="actions"><button type="submit" class="primary" disabled={!caller.api_key && !caller.ip}>Look up</button></div>
       </form>
       {linked && <Listed key={hash} hash={hash} path={path} method={method} />}
-      {!linked && !asked && <Empty>Give the API key, the IP address, or both.</Empty>}
+      {!linked && !asked && <Empty>Give the API key, the IP address, or both. <a href={href(['top'])}>Top</a> lists the keys that are denied most.</Empty>}
       {!linked && asked && <Found key={JSON.stringify(asked)} caller={asked} name={name} />}
     </Page>
   )
@@ -74,11 +74,10 @@ function Listed({ hash, path, method }: { hash: string; path: string; method: st
   )
 }
 
-// bodyOf names the caller by one attribute alone, if it can: the hash of its key is then the
-// same as in the lists of denials.
+// bodyOf has the path and the method too: rules may count by them. The hash of the key is of the API
+// key and the address alone.
 function bodyOf(caller: Caller): Schemas['Key'] {
-  const { api_key, ip } = attributesOf(caller)
-  return { rule: caller.rule, attributes: { ...(api_key ? { api_key } : {}), ...(ip ? { ip } : {}) } }
+  return { rule: caller.rule, attributes: attributesOf(caller) }
 }
 
 function attributesOf(caller: Caller): Record<string, string> {
@@ -166,7 +165,7 @@ function Lists({ of }: { of: Why }) {
       {of.lists.map((l, i) => (
         <li key={i}>
           <Badge kind={l.deny ? 'bad' : 'good'}>{l.deny ? 'denied' : 'allowed'} by a list</Badge> <code>{l.match}</code>
-          {l.rule && <> of rule {l.rule}</>}{l.until && <> until <Time at={l.until} /></>}{l.reason && `: ${l.reason}`}
+          {l.rule && <> of rule {l.rule}</>}{l.until && <> until <Time at={l.until} /></>}{l.reason && <>: <Long text={l.reason} /></>}
         </li>
       ))}
     </ul>
@@ -191,19 +190,29 @@ function Limits({ name, caption, list, hint }: { name: string; caption: string; 
     { title: 'Limit', wide: true, value: (s: State) => s.words, show: (s: State) => <span title={s.name}>{s.words}</span> },
     { title: 'Left', value: (s: State) => s.remaining, show: (s: State) => <Left of={s} /> },
     { title: 'Full again', unit: 'ms', value: (s: State) => s.reset_after_ms, show: (s: State) => (s.reset_after_ms ? `in ${duration(s.reset_after_ms)}` : 'now') },
-    { title: 'State', value: verdict, show: (s: State) => <Badge kind={verdict(s) === 'allowed' ? 'good' : 'bad'}>{verdict(s)}</Badge> },
+    { title: 'State', value: (s: State) => verdict(s, list), show: (s: State) => <Verdict of={verdict(s, list)} /> },
   ]
-  return <Table name={name} caption={caption} rows={list} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty={hint ? `No rule counts this caller: ${hint}` : 'No rule counts this caller.'} />
+  return <Table name={name} caption={caption} rows={list} columns={columns} keyOf={(s) => `${s.rule} ${s.name}`} empty={hint ? `No rule counts this caller: ${hint}` : 'No rule counts this caller. Give the address or the path too, if a rule counts by them.'} />
 }
 
 function Left({ of }: { of: State }) {
   return <>{count(of.remaining)} <span class="quiet">of {count(of.limit)}</span> <meter min={0} max={of.limit || 1} low={of.limit / 5} value={of.remaining} aria-label={`${of.remaining} of ${of.limit} left`} /></>
 }
 
-function verdict(s: State): string {
+// verdict says what a limit does with the next request, and why. A rule of which one limit is enough
+// denies by all of them together.
+function verdict(s: State, all: State[]): string {
   if (s.listed) return s.listed === 'deny' ? 'on the deny list' : 'on the allow list'
-  if (s.remaining <= 0) return 'denied: nothing left'
+  if (s.remaining <= 0) {
+    if (s.shadow) return 'nothing left, but shadow mode denies nothing'
+    if (s.any && all.some((o) => o.any && o.rule === s.rule && o.remaining > 0)) return 'nothing left, but another limit admits'
+    return 'denied: nothing left'
+  }
   return s.degraded ? 'store unavailable' : 'allowed'
+}
+
+function Verdict({ of }: { of: string }) {
+  return <Badge kind={of === 'allowed' || of === 'on the allow list' ? 'good' : of.startsWith('nothing left') ? 'warn' : 'bad'}>{of}</Badge>
 }
 
 export function Denials({ list }: { list: Denial[] }) {
@@ -213,9 +222,9 @@ export function Denials({ list }: { list: Denial[] }) {
     { title: 'Why', value: reasonOf, wide: true },
     { title: 'Path', wide: true, value: (d: Denial) => d.path ?? '', show: (d: Denial) => <code>{d.path}</code> },
     { title: 'Surface', value: (d: Denial) => d.surface },
-    { title: 'Key', value: (d: Denial) => d.key, show: (d: Denial) => <code title={`hash ${d.hash}`}>{d.key}</code> },
+    { title: 'Key', value: (d: Denial) => d.key, show: (d: Denial) => <code class="key" title={`hash ${d.hash}`}>{d.key}</code> },
   ]
-  return <Table name="denials" keys caption="Denials" rows={list} columns={columns} keyOf={(d) => d.time + d.rule + d.hash} empty="This node has denied nothing of this key lately." />
+  return <Table name="denials" keys caption="Denials" rows={list} columns={columns} keyOf={(d) => d.time + d.rule + d.hash} empty="This node has denied nothing of this key lately. Other nodes may have: each remembers its own denials." />
 }
 
 function reasonOf(d: Denial): string {
@@ -252,30 +261,50 @@ interface Input {
 }
 
 function ActionForm({ action, caller, found, done }: { action: Action; caller: Caller; found: Why; done: (said: string) => void }) {
-  const rules = [...new Set(found.limits.map((l) => l.rule ?? ''))].filter(Boolean)
-  const [input, setInput] = useState<Input>({ rule: rules[0] ?? '', for: '1h', units: '100', limit: '500/m', reason: '' })
+  const ofRule = action !== 'ban' && action !== 'unban'
+  const shared = useLoad(async (signal): Promise<string[]> => (ofRule ? sharedRules(caller, signal) : []), [])
+  const rules = [...new Map(found.limits.map((l) => [l.rule ?? '', l.words]))].filter(([r]) => r && !shared.data?.includes(r))
+  const [input, setInput] = useState<Input>({ rule: '', for: '1h', units: '100', limit: '500/m', reason: '' })
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)
+  const rule = input.rule || (rules.length === 1 ? rules[0]![0] : '')
   const field = (name: keyof Input) => ({ name, value: input[name], onInput: (e: Event) => setInput({ ...input, [name]: (e.currentTarget as HTMLInputElement).value }) })
   const submit = (e: Event) => {
     e.preventDefault()
     setBusy(true)
     setError(undefined)
-    run(action, caller, input).then(done, (refused: Error) => { setError(refused); setBusy(false) })
+    run(action, caller, { ...input, rule }).then(done, (refused: Error) => { setError(refused); setBusy(false) })
   }
+  if (shared.data && ofRule && rules.length === 0) return <Empty>No rule has a count of this caller alone.</Empty>
   return (
     <form class="row" onSubmit={submit} autocomplete="off">
-      {action !== 'ban' && action !== 'unban' && (
-        <Field label="Rule"><select {...field('rule')}>{rules.map((r) => <option key={r}>{r}</option>)}</select></Field>
+      {ofRule && (
+        <Await of={shared} what="The rules were not loaded, and nothing was changed">
+          {(left) => (
+            <Field label="Rule" {...(left.length > 0 ? { hint: `Without ${left.join(', ')}: all callers share that count.` } : {})}>
+              <select {...field('rule')} value={rule} required>
+                {rules.length > 1 && <option value="">Choose a rule</option>}
+                {rules.map(([r, words]) => <option key={r} value={r}>{r}: {words}</option>)}
+              </select>
+            </Field>
+          )}
+        </Await>
       )}
       {action === 'grant' && <Field label="Units"><input type="number" min={1} required {...field('units')} /></Field>}
       {action === 'override' && <Field label="Limit" hint="Such as 500/m."><input required {...field('limit')} /></Field>}
       {(action === 'ban' || action === 'override') && <Field label="For" hint={action === 'ban' ? 'Such as 90m or 30d. Empty: until an unban.' : 'Such as 90m or 30d.'}><input required={action === 'override'} {...field('for')} /></Field>}
       <Field label="Reason"><input required maxLength={500} {...field('reason')} /></Field>
-      <div class="actions"><button type="submit" class={action === 'ban' ? 'danger' : 'primary'} disabled={busy}>{verbs[action]}</button></div>
+      <div class="actions"><button type="submit" class={action === 'ban' ? 'danger' : 'primary'} disabled={busy || !shared.data}>{verbs[action]}</button></div>
       {error && <Failure what={`${verbs[action]}: not done`} error={error} />}
     </form>
   )
+}
+
+// sharedRules returns the rules that count a request by its path and its method alone, or by nothing:
+// their count is that of all callers.
+async function sharedRules(caller: Caller, signal: AbortSignal): Promise<string[]> {
+  const { data } = await call('post', '/v1/why', { body: bodyOf({ ...caller, api_key: '', ip: '' }), signal })
+  return [...new Set(data.limits.map((l) => l.rule ?? ''))]
 }
 
 const verbs: Record<Action, string> = { ban: 'Ban', unban: 'Unban', grant: 'Grant', reset: 'Reset', override: 'Set the limit' }

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks'
 import { call, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { Await, Badge, Field, Page, Panel, Time, toTitle } from '../parts/basic'
+import { Await, Badge, Field, Long, Page, Panel, Time, toTitle } from '../parts/basic'
 import { Change } from '../parts/change'
 import { Table } from '../parts/table'
 import { href } from '../router'
@@ -48,7 +48,7 @@ function Entries({ list, remove }: { list: Entry[]; remove?: (e: Entry) => void 
     { title: 'Entry', wide: true, value: (e: Entry) => e.match, show: (e: Entry) => <code>{e.match}</code> },
     { title: 'Of', value: scopeOf, show: (e: Entry) => (e.rule ? <>rule <a href={href(['rules', e.rule])}>{e.rule}</a></> : 'all rules') },
     { title: 'Ends', value: (e: Entry) => e.until ?? '', show: (e: Entry) => (e.until ? <><Time at={e.until} />{e.ended && <> <Badge kind="plain">ended</Badge></>}</> : 'never') },
-    { title: 'Reason', wide: true, value: (e: Entry) => e.reason ?? '' },
+    { title: 'Reason', wide: true, value: (e: Entry) => e.reason ?? '', show: (e: Entry) => <Long text={e.reason ?? ''} /> },
     ...(remove ? [{ title: '', value: () => '', show: (e: Entry) => <button type="button" class="quiet" aria-label={`Remove ${nameOf(e)}`} onClick={() => remove(e)}>Remove…</button> }] : []),
   ]
   return (

@@ -47,7 +47,7 @@ function NodesTable({ nodes }: { nodes: Node[] }) {
     { title: 'Leases', unit: 'tokens', value: (n: Node) => n.status?.leases?.tokens ?? 0, show: (n: Node) => leasesOf(n.status) },
     { title: 'Last error of the store', value: (n: Node) => (n.status?.last_error ? `${n.status.last_error.kind} ${n.status.last_error.time}` : ''), show: (n: Node) => (n.status?.last_error ? <>{n.status.last_error.kind} <Time at={n.status.last_error.time} relative /></> : '–') },
   ]
-  return <Table name="nodes" caption="Nodes" rows={nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself. Only nodes that share their rules through a database announce themselves." />
+  return <Table name="nodes" caption="Nodes" rows={nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself. Only nodes that share their rules through a database announce themselves: give each one the same --rules." />
 }
 
 function nameOf(n: Node): string {

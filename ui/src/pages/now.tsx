@@ -46,7 +46,7 @@ function Versions({ nodes }: { nodes: Node[] }) {
 
 function ThisNode({ live, rule }: { live: Live; rule: string }) {
   const last = live.seconds.at(-1)
-  if (!last) return live.status === 'live' ? <Empty>The node has counted nothing yet.</Empty> : <Loading />
+  if (!last) return live.status === 'live' ? <Empty>The node has counted nothing yet. Its first second appears here when it is over.</Empty> : <Loading />
   return (
     <>
       <Tiles seconds={live.seconds.slice(-recent)} />
@@ -82,8 +82,9 @@ const mostBanners = 8
 
 function Banner({ of, node = '' }: { of: Degradation; node?: string }) {
   return (
-    <div class="box bad" role="alert">
-      <p><strong>{node ? <><code>{node}</code> is degraded</> : 'Degraded'} since <Time at={of.since} />:</strong> {share(of.share)} of the requests of the last 10 seconds were decided without the store.</p>
+    <div class="box bad">
+      {/* The numbers change each second: a screen reader must not read them out again. */}
+      <p><strong role="alert">{node ? <><code>{node}</code> is degraded</> : 'Degraded'} since <Time at={of.since} />:</strong> {share(of.share)} of the requests of the last 10 seconds were decided without the store.</p>
       <ul>
         {of.shards.map((s) => (
           <li key={s.shard}>{s.shard ? <code>{s.shard}</code> : 'the store'} since <Time at={s.since} />{s.open && <> <Badge kind="bad">circuit open</Badge></>}{policies(s.policies)}</li>
@@ -174,7 +175,7 @@ function RulesPanel({ rates: of, note, chart = false }: { rates: Map<string, Rat
   ]
   return (
     <Panel title="Rules" note={note}>
-      <Table name="live" caption="Rates of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} empty="No rule has had a request lately." />
+      <Table name="live" caption="Rates of the rules" rows={rows} columns={columns} keyOf={(r) => r.rule} steady empty={<>No rule has had a request in the last minute. If there are requests, <a href={href(['key'])}>look up</a> which rules match one.</>} />
     </Panel>
   )
 }
@@ -209,7 +210,7 @@ function AllNodes({ live }: { live: Live }) {
         <p class="quiet">This server asks for the other nodes while somebody looks at this page, so the chart has those times alone.</p>
       </Panel>
       <RulesPanel rates={ratesOfNodes(live.nodes)} note="of the 16 busiest rules of each node, in its last 5 seconds" />
-      <Table name="nodes" caption="Rates of the nodes" rows={live.nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself. Only nodes that share their rules through a database announce themselves." />
+      <Table name="nodes" caption="Rates of the nodes" rows={live.nodes} columns={columns} keyOf={(n) => n.id} empty="No node has announced itself. Only nodes that share their rules through a database announce themselves: give each one the same --rules." />
     </>
   )
 }

@@ -1,7 +1,7 @@
 // A replay of recorded traffic by the rules in force and by a draft. It touches no live key.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { call, callUpload, type Schemas } from '../api'
-import { readDraft, type File as RuleFile } from '../draft'
+import { forgetDraft, readDraft, type Draft, type File as RuleFile } from '../draft'
 import { YamlEditor } from '../editor/editor'
 import { EventParts } from '../events'
 import { bytes, count, duration, many, share } from '../format'
@@ -9,10 +9,12 @@ import { useLoad } from '../load'
 import { Await, Choice, Empty, Failure, Field, Page, Panel, Save, Tile } from '../parts/basic'
 import { Chart } from '../parts/chart'
 import { ImpactView } from '../parts/effects'
+import { useKept } from '../parts/kept'
 import { Table } from '../parts/table'
-import { amend, type Route } from '../router'
+import { amend, href, type Route } from '../router'
 import { identity, may } from '../session'
 import { useStore } from '../store'
+import { setTarget } from './edit'
 
 type Progress = Schemas['ReplayProgress']
 type Result = Schemas['ReplayReport']
@@ -83,8 +85,11 @@ function Setup({ route, busy, start }: { route: Route; busy: boolean; start: (re
   const source = log && route.query.get('source') === 'decision_log' ? 'decision_log' : 'upload'
   const compared = route.query.get('rules') === 'draft' ? 'draft' : 'alone'
   const [draft, setDraft] = useState<RuleFile[]>([])
-  const [range, setRange] = useState({ since: route.query.get('since') ?? '', until: route.query.get('until') ?? '' })
+  const [discarded, setDiscarded] = useState(0) // counts the drafts that were discarded
+  const [range, setRange] = useState({ since: '', until: '' })
   const recording = useRef<HTMLInputElement>(null)
+  const [since, until] = [route.query.get('since') ?? '', route.query.get('until') ?? '']
+  useEffect(() => setRange({ since, until }), [since, until]) // also of a link that is opened here
   const submit = (e: Event) => {
     e.preventDefault()
     const form = new FormData()
@@ -115,21 +120,32 @@ function Setup({ route, busy, start }: { route: Route; busy: boolean; start: (re
           <Field label="Until" hint="Such as 1h, or a time."><input {...field('until')} /></Field>
         </div>
         <Choice label="Rules" of={[['alone', 'Rules in force alone'], ['draft', 'Compare with a draft']]} value={compared} choose={(v) => amend({ rules: v === 'draft' ? v : undefined })} />
-        {compared === 'draft' && <DraftRules files={draft} change={setDraft} />}
+        {compared === 'draft' && <DraftRules key={discarded} files={draft} change={setDraft} discard={() => { forgetDraft(setTarget.draft); setDraft([]); setDiscarded(discarded + 1) }} />}
         <div class="actions"><button type="submit" class="primary" disabled={busy || (compared === 'draft' && draft.length === 0)}>Start the replay</button></div>
       </form>
     </Panel>
   )
 }
 
-// DraftRules begins with the draft of the editor of all rules, or with the rules in force.
-function DraftRules({ files, change }: { files: RuleFile[]; change: (files: RuleFile[]) => void }) {
+// DraftRules shows the draft of the editor of all rules, or the rules in force if there is none. It
+// keeps what the user writes as that draft: a reload loses nothing, and the editor can publish it.
+function DraftRules({ files, change, discard }: { files: RuleFile[]; change: (files: RuleFile[]) => void; discard: () => void }) {
+  const admin = may('admin', useStore(identity))
   const [shown, setShown] = useState('')
+  const base = useRef<Draft>(null)
   const start = useLoad(async (signal) => {
-    const begin = files.length > 0 ? files : readDraft('set')?.files ?? (await call('get', '/rules', { signal })).data.files
+    const kept = readDraft(setTarget.draft)
+    const { files: inForce, etag } = kept ? { files: kept.base, etag: kept.etag } : await setTarget.read(signal)
+    base.current = kept ?? { base: inForce, etag, files: inForce, reason: '', saved: '' }
+    const begin = files.length > 0 ? files : base.current.files
     change(begin)
     return begin
   }, [])
+  const kept = useKept(setTarget.draft, () => readDraft(setTarget.draft))
+  const write = (next: RuleFile[]) => {
+    change(next)
+    kept.keep({ ...base.current!, files: next })
+  }
   return (
     <Await of={start} what="The rules in force were not loaded">
       {(begin) => {
@@ -139,7 +155,9 @@ function DraftRules({ files, change }: { files: RuleFile[]; change: (files: Rule
           <>
             {begin.length > 1 && <Choice label="File" of={begin.map((f) => [f.name, f.name] as const)} value={file.name} choose={setShown} />}
             <YamlEditor document={file.name} label={`Draft: ${file.name}`} text={file.text} problems={[]}
-              changed={(text) => change((files.length > 0 ? files : begin).map((f) => (f.name === file.name ? { ...f, text } : f)))} />
+              changed={(text) => write((files.length > 0 ? files : begin).map((f) => (f.name === file.name ? { ...f, text } : f)))} />
+            {kept.notes}
+            <p class="quiet">The draft, which has all rules, is kept in this browser until you discard it or sign out. <button type="button" onClick={discard}>Discard</button>{admin && <> <a href={href(['rules', '*', 'edit'])}>Review and publish it</a></>}</p>
           </>
         )
       }}
@@ -279,5 +297,5 @@ function Callers({ name, list }: { name: string; list: Comparison['top_newly_den
     { title: 'Requests', value: (c: Caller) => c.requests, show: (c: Caller) => count(c.requests) },
     { title: 'Changed', value: (c: Caller) => c.changed, show: (c: Caller) => count(c.changed) },
   ]
-  return <Table name={`newly_${name}`} keys caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty="No caller." />
+  return <Table name={`newly_${name}`} keys caption={`Callers ${name} by the draft alone`} rows={list} columns={columns} keyOf={(c) => `${c.caller} ${c.requests} ${c.changed}`} empty={`No caller is ${name} by the draft alone. Change the draft more, or choose a longer range of time.`} />
 }

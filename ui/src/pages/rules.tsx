@@ -1,11 +1,12 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { call, callText, type Schemas } from '../api'
 import { drafts } from '../draft'
-import { count, rate, share } from '../format'
+import { count, many, rate, share } from '../format'
 import { deniedShare, requestsOf, shadowShare, useLive } from '../live'
 import { useLoad } from '../load'
-import { Await, Badge, Choice, Copy, Empty, Field, Page, Panel, Tile, Time } from '../parts/basic'
+import { Await, Badge, Choice, Copy, Empty, Field, Long, Page, Panel, Tile, Time } from '../parts/basic'
 import { Change } from '../parts/change'
+import { For } from '../parts/role'
 import { SecondsChart } from '../parts/seconds'
 import { Table, asText, type Column } from '../parts/table'
 import { amend, go, href, useRoute, type Route } from '../router'
@@ -15,7 +16,7 @@ import { Edit, newRuleTarget, ruleTarget, setTarget } from './edit'
 import { TopKeys } from './top'
 
 type Rule = Schemas['RuleInWords']
-type Order = 'position' | 'id' | 'requests' | 'denied' | 'share' | 'shadow'
+type Order = 'position' | 'id' | 'mode' | 'requests' | 'denied' | 'share' | 'shadow' | 'changed'
 
 // The server selects, sorts and divides the rules: there can be 10,000.
 const pageSize = 100
@@ -23,11 +24,11 @@ const pageSize = 100
 export function RulesPages({ route }: { route: Route }) {
   const [id, action] = route.path.slice(1)
   if (id === undefined) return <Rules route={route} />
-  if (id === '*' && action === 'edit') return <Edit key="*" target={setTarget} />
-  if (id === '*' && action === 'new') return <NewRule />
-  if (action === 'edit') return <Edit key={id} target={ruleTarget(id)} />
-  if (action === 'new') return <Edit key={`new ${id}`} target={newRuleTarget(id)} />
-  if (action === 'delete') return <DeleteRule id={id} />
+  if (id === '*' && action === 'edit') return <For role="admin" title="Edit all rules" back={['rules']}><Edit key="*" target={setTarget} /></For>
+  if (id === '*' && action === 'new') return <For role="operator" title="New rule" back={['rules']}><NewRule /></For>
+  if (action === 'edit') return <For role="operator" title={`Edit rule ${id}`} back={['rules', id]}><Edit key={id} target={ruleTarget(id)} /></For>
+  if (action === 'new') return <For role="operator" title={`New rule ${id}`} back={['rules']}><Edit key={`new ${id}`} target={newRuleTarget(id)} /></For>
+  if (action === 'delete') return <For role="operator" title={`Delete rule ${id}`} back={['rules', id]}><DeleteRule id={id} /></For>
   return <OneRule id={id} />
 }
 
@@ -42,18 +43,23 @@ function Rules({ route }: { route: Route }) {
         {may('operator', who) && <a class="button" href={href(['rules', '*', 'new'])}>New rule…</a>}
         {may('admin', who) && <a class="button" href={href(['rules', '*', 'edit'])}>Edit all rules…</a>}
       </>}>
-      <Drafts />
+      {may('operator', who) && <Drafts />}
       <List q={route.query.get('q') ?? ''} sort={(route.query.get('sort') ?? 'position') as Order} offset={Number(route.query.get('from')) || 0} since={newest?.time} />
     </Page>
   )
 }
 
 const orders: readonly (readonly [Order, string])[] = [
-  ['position', 'as in the files'], ['id', 'by id'], ['requests', 'most requests'], ['denied', 'most denied'], ['share', 'greatest denied share'], ['shadow', 'most shadow denials'],
+  ['position', 'as in the files'], ['id', 'by id'], ['mode', 'by mode'], ['requests', 'most requests'], ['denied', 'most denied'], ['share', 'greatest denied share'], ['shadow', 'most shadow denials'], ['changed', 'changed last'],
 ]
 
 function List({ q, sort, offset, since }: { q: string; sort: Order; offset: number; since: string | undefined }) {
+  const who = useStore(identity)
   const found = useLoad(async (signal) => (await call('get', '/v1/rules', { query: { q, sort, limit: pageSize, offset }, signal })).data, [q, sort, offset], 5)
+  // The rules that were found last stay while others are searched: the page would jump at each letter.
+  const last = useRef<typeof found.data>(undefined)
+  last.current = found.data ?? (found.error ? undefined : last.current)
+  const known = last.current
   return (
     <>
       <div class="toolbar">
@@ -61,13 +67,13 @@ function List({ q, sort, offset, since }: { q: string; sort: Order; offset: numb
         <label>Sorted <select value={sort} onChange={(e) => amend({ sort: e.currentTarget.value, from: undefined })}>
           {orders.map(([name, title]) => <option key={name} value={name}>{title}</option>)}
         </select></label>
-        <span class="quiet" role="status">{found.data && (found.data.found === found.data.total ? count(found.data.total) : `${count(found.data.found)} of ${count(found.data.total)}`)}</span>
-        {found.data && <Copy label={found.data.found > pageSize ? `Copy these ${found.data.rules.length}` : 'Copy'} text={() => asText(found.data?.rules ?? [], copied)} />}
+        <span class="quiet" role="status">{known && (known.found === known.total ? many(known.total, 'rule') : `${count(known.found)} of ${many(known.total, 'rule')}`)}</span>
+        {known && <Copy label={known.found > pageSize ? `Copy these ${known.rules.length}` : 'Copy'} text={() => asText(known.rules, copied)} />}
         {since && <span class="quiet">in force <Time at={since} relative /></span>}
       </div>
-      <Await of={found} what="The rules were not loaded">
+      <Await of={{ ...found, data: known }} what="The rules were not loaded">
         {(page) => {
-          if (page.total === 0) return <Empty>There are no rules, so every request is allowed. Add the first one with “New rule…”.</Empty>
+          if (page.total === 0) return <Empty>There are no rules, so every request is allowed. {may('operator', who) ? 'Add the first one with “New rule…”.' : 'An operator can add one.'}</Empty>
           if (page.found === 0) return <Empty>No rule contains “{q}”. <button type="button" class="link" onClick={() => amend({ q: undefined })}>Show all</button></Empty>
           return <><RulesTable rules={page.rules} /><Pager offset={offset} found={page.found} /></>
         }}
@@ -100,7 +106,7 @@ function RulesTable({ rules }: { rules: Rule[] }) {
             <tr key={r.id}>
               <td class="text"><a href={href(['rules', r.id])}>{r.id}</a></td>
               <td><Mode of={r} /></td>
-              <td class="text">{conditionsOf(r)}</td>
+              <td class="text"><Long text={conditionsOf(r)} /></td>
               <td class="wide">{limitsOf(r)}</td>
               <td class="number">{rate(requestsOf(r.rates))}</td>
               <td class="number">{share(r.mode === 'shadow' ? shadowShare(r.rates) : deniedShare(r.rates))}{r.mode === 'shadow' && <span class="quiet"> shadow</span>}</td>
@@ -131,7 +137,7 @@ function Version({ of, newest }: { of: number; newest: Schemas['Version'] | unde
   return (
     <>
       <a href={href(['versions', String(of)])}>Version {of}</a>
-      {newest?.time && <> of <Time at={newest.time} /></>}{newest?.author && ` by ${newest.author}`}{newest?.comment && `: ${newest.comment}`}
+      {newest?.time && <> of <Time at={newest.time} /></>}{newest?.author && ` by ${newest.author}`}{newest?.comment && <>: <Long text={newest.comment} /></>}
     </>
   )
 }
@@ -150,10 +156,12 @@ function limitsOf(r: Rule): string {
 
 // Drafts lists what the user has written and not published.
 function Drafts() {
+  const admin = may('admin', useStore(identity))
   const list = drafts()
   if (list.length === 0) return null
   const link = (draft: string) => {
     const [, fresh, kind, id] = /^(new )?(rule|tier) (.*)$/.exec(draft) ?? []
+    if (draft === 'set' && !admin) return href(['replay'], { rules: 'draft' })
     return id === undefined ? href(['rules', '*', 'edit']) : href([`${kind}s`, id, fresh ? 'new' : 'edit'])
   }
   return <p class="box" role="status">Drafts that are not published: {list.map((d, i) => <span key={d}>{i > 0 && ', '}<a href={link(d)}>{d === 'set' ? 'all rules' : d}</a></span>)}</p>
@@ -240,7 +248,7 @@ function History({ rule, exists }: { rule: string; exists: boolean }) {
     { title: 'Time', value: (v: Changed) => v.time ?? '', show: (v: Changed) => <Time at={v.time} /> },
     { title: 'The rule was', value: (v: Changed) => v.change ?? '' },
     { title: 'Who', value: (v: Changed) => v.author ?? '' },
-    { title: 'Reason', wide: true, value: (v: Changed) => v.comment ?? '' },
+    { title: 'Reason', wide: true, value: (v: Changed) => v.comment ?? '', show: (v: Changed) => <Long text={v.comment ?? ''} /> },
     { title: '', value: () => '', show: (v: Changed) => <a class="button" href={href(['versions'], { from: String(v.previous), to: v.version })} aria-label={`Changes of version ${v.version}`}>Changes</a> },
   ]
   return (

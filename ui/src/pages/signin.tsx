@@ -16,8 +16,9 @@ export function SignIn({ question }: { question: Question }) {
     e.preventDefault()
     if (token.trim()) question.answer(token.trim())
   }
+  // A browser closes a dialog on the second Escape, although the first one was refused.
   return (
-    <dialog ref={dialog} class={first ? 'first' : ''} aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()}>
+    <dialog ref={dialog} class={first ? 'first' : ''} aria-labelledby="sign-in-title" onCancel={(e) => e.preventDefault()} onClose={() => dialog.current?.showModal()}>
       <form onSubmit={submit}>
         <h1 id="sign-in-title">{first ? 'Sign in to Stint' : 'Sign in again'}</h1>
         {question.again && <p class="box bad" role="alert">The server refused the token. {first ? 'Give the token itself, not the hash that the file of tokens has.' : 'What you have written is still here: with another token the page goes on.'}</p>}

@@ -4,6 +4,7 @@ import { count } from '../format'
 import { useLoad } from '../load'
 import { Await, Field, Page } from '../parts/basic'
 import { Change } from '../parts/change'
+import { For } from '../parts/role'
 import { Table } from '../parts/table'
 import { go, href, type Route } from '../router'
 import { identity, may } from '../session'
@@ -15,8 +16,9 @@ type Tier = Schemas['Tiers']['tiers'][number]
 export function TiersPages({ route }: { route: Route }) {
   const [name, action] = route.path.slice(1)
   if (name === undefined) return <Tiers />
-  if (action === 'delete') return <DeleteTier name={name} />
-  return <Edit key={name} target={tierTarget(name, action === 'new')} />
+  if (action === 'delete') return <For role="operator" title={`Delete tier ${name}`} back={['tiers']}><DeleteTier name={name} /></For>
+  const fresh = action === 'new'
+  return <For role="operator" title={`${fresh ? 'New' : 'Edit'} tier ${name}`} back={['tiers']}><Edit key={name} target={tierTarget(name, fresh)} /></For>
 }
 
 function Tiers() {
@@ -32,7 +34,7 @@ function Tiers() {
   return (
     <Page title="Tiers" lead={<>Classes of callers, to whom rules grant limits of their own. <a href={href(['rules'])}>All rules</a></>}>
       <Await of={tiers} what="The tiers were not loaded">
-        {(list) => <Table name="tiers" caption="Tiers" rows={list} columns={columns} keyOf={(t) => t.name} empty={writes ? 'The rules declare no tier. Add one below.' : 'The rules declare no tier.'} />}
+        {(list) => <Table name="tiers" caption="Tiers" rows={list} columns={columns} keyOf={(t) => t.name} empty={writes ? 'The rules declare no tier. Add one below.' : 'The rules declare no tier. An operator can add one.'} />}
       </Await>
       {writes && <NewTier />}
     </Page>

@@ -44,7 +44,7 @@ export function TopKeys({ by, window, rule, limit = 100 }: { by: By; window: Win
     <Await of={top} what="The top keys were not loaded">
       {({ items, since, floor }) => (
         <>
-          <Table name="top" keys caption="Keys with the most requests" rows={items} columns={columns} keyOf={(i) => `${i.rule} ${i.id ?? ''} ${i.key}`}
+          <Table name="top" keys steady caption="Keys with the most requests" rows={items} columns={columns} keyOf={(i) => `${i.rule} ${i.id ?? ''} ${i.key}`}
             empty={`No request was ${by === 'shadow' ? 'denied in shadow mode' : by} in this window. Choose another window or other requests.`} />
           <p class="quiet">Since <Time at={since} />. A key has at most its number of requests, and at least that number less the error. A key that is not listed has at most {many(floor, 'request')}.</p>
         </>

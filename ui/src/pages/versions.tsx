@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks'
 import { call, callText, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { Await, Badge, Page, Panel, Time } from '../parts/basic'
+import { Await, Badge, Long, Page, Panel, Time } from '../parts/basic'
 import { Change } from '../parts/change'
 import { DiffText } from '../parts/effects'
+import { For } from '../parts/role'
 import { Table } from '../parts/table'
 import { amend, go, href, type Route } from '../router'
 import { identity, may } from '../session'
@@ -13,7 +14,7 @@ type Version = Schemas['Version']
 
 export function Versions({ route }: { route: Route }) {
   const [number, action] = route.path.slice(1)
-  if (number !== undefined && action === 'rollback') return <Rollback version={Number(number)} />
+  if (number !== undefined && action === 'rollback') return <For role="admin" title={`Roll back to version ${number}`} back={['versions', number]}><Rollback version={Number(number)} /></For>
   if (number !== undefined) return <OneVersion version={Number(number)} />
   return <List route={route} />
 }
@@ -30,7 +31,7 @@ function List({ route }: { route: Route }) {
     { title: 'Version', value: (v: Version) => v.version, show: (v: Version) => <>{v.canary && <><Badge kind="warn">canary</Badge> </>}{v.version === current && <><Badge kind="good">in force</Badge> </>}<a href={href(['versions', String(v.version)])}>{v.version}</a></> },
     { title: 'Time', value: (v: Version) => v.time ?? '', show: (v: Version) => <Time at={v.time} /> },
     { title: 'Who', value: (v: Version) => v.author ?? '' },
-    { title: 'Reason', wide: true, value: (v: Version) => v.comment ?? '' },
+    { title: 'Reason', wide: true, value: (v: Version) => v.comment ?? '', show: (v: Version) => <Long text={v.comment ?? ''} /> },
     { title: 'From', control: true, value: () => '', show: pick('from', from) },
     { title: 'To', control: true, value: () => '', show: pick('to', to) },
     ...(admin ? [{ title: '', value: () => '', show: (v: Version) => (v.version === current ? null : <a class="button" href={href(['versions', String(v.version), 'rollback'])} aria-label={`Roll back to version ${v.version}`}>Roll back…</a>) }] : []),

@@ -67,8 +67,20 @@ export function Panel({ title, note, actions, focus = false, children }: {
 export function Time({ at, relative = false }: { at: string | undefined; relative?: boolean }) {
   if (!at) return <span class="quiet">–</span>
   const when = new Date(at)
+  if (Number.isNaN(when.getTime())) return <span>{at}</span>
   const hover = relative ? `${localTime(when)}, ${utcTime(when)}` : utcTime(when)
   return <time dateTime={at} title={hover}>{relative ? ago(when) : localTime(when)}</time>
+}
+
+// mostShown is the number of characters of a text that others wrote that a page shows at first.
+const mostShown = 200
+
+// Long shows the beginning of a text that may be long, such as a reason, and the rest on demand: one
+// long text would move all others off the screen.
+export function Long({ text }: { text: string }) {
+  const [whole, setWhole] = useState(false)
+  if (text.length <= mostShown) return <>{text}</>
+  return <>{whole ? text : `${text.slice(0, mostShown)}…`} <button type="button" class="link" aria-expanded={whole} onClick={() => setWhole(!whole)}>{whole ? 'Show less' : `Show all ${text.length} characters`}</button></>
 }
 
 export function Badge({ kind, children }: { kind: 'good' | 'bad' | 'warn' | 'plain'; children: ComponentChildren }) {
@@ -102,18 +114,23 @@ function sentence(text: string): string {
   return /[.!?)]$/.test(first) ? first : `${first}.`
 }
 
-export function Problems({ list, warnings = false }: { list: Problem[] | undefined; warnings?: boolean }) {
+// Problems lists mistakes. With show, each line number is a button that shows the line.
+export function Problems({ list, warnings = false, show }: { list: Problem[] | undefined; warnings?: boolean; show?: (p: Problem) => void }) {
   if (!list?.length) return null
   return (
     <ul class={warnings ? 'problems warn' : 'problems'}>
       {list.map((p, i) => (
         <li key={i}>
-          {p.line && <span class="place">{p.file === 'body' ? '' : `${p.file}, `}line {p.line}{p.column ? `, column ${p.column}` : ''}</span>}
+          {p.line && (show ? <button type="button" class="link place" onClick={() => show(p)}>{placeOf(p)}</button> : <span class="place">{placeOf(p)}</span>)}
           {' '}{p.what}{p.mend && <span class="quiet"> ({p.mend})</span>}
         </li>
       ))}
     </ul>
   )
+}
+
+function placeOf(p: Problem): string {
+  return `${p.file === 'body' ? '' : `${p.file}, `}line ${p.line}${p.column ? `, column ${p.column}` : ''}`
 }
 
 // Await shows data once it is there, and keeps it while it is loaded anew. It also keeps a failure
@@ -162,7 +179,7 @@ export function Copy({ text, label = 'Copy' }: { text: () => string; label?: str
   const [said, say] = useState('')
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(text())
+      await toClipboard(text())
       say('Copied')
     } catch {
       say('The browser refused the clipboard')
@@ -170,6 +187,22 @@ export function Copy({ text, label = 'Copy' }: { text: () => string; label?: str
     setTimeout(() => say(''), 2000)
   }
   return <button type="button" class="quiet" onClick={copy}><span aria-live="polite">{said || label}</span></button>
+}
+
+// toClipboard copies a text. Browsers have navigator.clipboard only for pages over HTTPS and on this
+// computer; the older command works for the others.
+async function toClipboard(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text)
+  const copy = (e: ClipboardEvent) => {
+    e.preventDefault()
+    e.clipboardData?.setData('text/plain', text)
+  }
+  document.addEventListener('copy', copy)
+  try {
+    if (!document.execCommand('copy')) throw new Error('refused')
+  } finally {
+    document.removeEventListener('copy', copy)
+  }
 }
 
 // Save offers the text of a promise as a file.

@@ -24,8 +24,8 @@ export function CanaryBanner() {
   if (!on) return null
   const { control, canary } = on.requests
   return (
-    <div class="box warn" role="status" id="canary">
-      <strong>Version {on.version} is tried on {share(on.share)} of the callers.</strong>{' '}
+    <div class="box warn" id="canary">
+      <strong role="status">Version {on.version} is tried on {share(on.share)} of the callers.</strong>{' '}
       Denied: {share(deniedShare(canary))} of {many(canary.requests, 'request')} under the new rules, {share(deniedShare(control))} of {many(control.requests, 'request')} under the old ones.{' '}
       <a href={href(['canary'])}>Compare, promote or abort</a>
     </div>

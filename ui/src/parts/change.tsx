@@ -21,14 +21,15 @@ export interface Step {
 
 // Change asks for the effects at once, and makes the change when the user confirms it.
 // conflict receives a 412; without it the refusal is shown.
-export function Change({ whole = false, canary = false, send, verb, reason, setReason, done, cancel, conflict, children }: {
+export function Change({ whole = false, canary = false, send, verb, reason, setReason, made, done, cancel, conflict, children }: {
   whole?: boolean // the change replaces all rules
   canary?: boolean // a share of the callers can try the change
   send: (step: Step) => Promise<Answer<Outcome>>
   verb: string
   reason: string
   setReason: (reason: string) => void
-  done: (outcome: Outcome) => void
+  made?: () => void // the change is made, whatever page is open then
+  done: (outcome: Outcome) => void // it is made, and this page is still open
   cancel: () => void
   conflict?: (refusal: Refusal) => void
   children?: ComponentChildren
@@ -41,6 +42,8 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
   const [trial, setTrial] = useState(allCallers)
   const [publishing, setPublishing] = useState(false)
   const publication = useRef<AbortController>(null)
+  const open = useRef(true)
+  useEffect(() => () => { open.current = false }, [])
   // checked is what the effects are of. A trial can be changed afterwards: it is checked again then.
   const [checked, setChecked] = useState('')
   const tried = stepOf(trial)
@@ -72,7 +75,7 @@ export function Change({ whole = false, canary = false, send, verb, reason, setR
     const abort = new AbortController()
     publication.current = abort
     send({ reason, force: force || undefined, signal: abort.signal, ...tried } as Step).then(
-      ({ data }) => done(data),
+      ({ data }) => { made?.(); if (open.current) done(data) },
       (error: Error) => refused(abort.signal.aborted ? cancelled() : error),
     )
   }

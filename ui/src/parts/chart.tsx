@@ -1,6 +1,6 @@
 // A chart over time. Its colours are those of classes of the style sheet.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { zone } from '../format'
+import { localTime, number, utcTime, zone } from '../format'
 import { useStore } from '../store'
 import { theme } from '../theme'
 import { Failure } from './basic'
@@ -18,6 +18,7 @@ export function Chart({ label, unit, times, series, span = 0 }: { label: string;
   const host = useRef<HTMLDivElement>(null)
   const plot = useRef<Plot>(null)
   const [error, setError] = useState<Error>()
+  const [pointed, point] = useState<number | null>(null)
   const chosen = useStore(theme)
   const titles = series.map((s) => s.title).join()
   const latest = useRef({ times, series })
@@ -30,7 +31,7 @@ export function Chart({ label, unit, times, series, span = 0 }: { label: string;
         if (closed) return
         plot.current?.destroy()
         const now = latest.current
-        plot.current = chunk.draw(element, { unit, series: now.series, span }, now.times, now.series.map((s) => s.values))
+        plot.current = chunk.draw(element, { unit, series: now.series, span, pointed: point }, now.times, now.series.map((s) => s.values))
       }, setError)
     }
     draw()
@@ -55,7 +56,17 @@ export function Chart({ label, unit, times, series, span = 0 }: { label: string;
         <span class="quiet">{unit}, {zone()}</span>
       </figcaption>
       {error && <Failure what="The chart was not loaded" error={error} />}
-      <div ref={host} class="plot" role="img" aria-label={`${label}: the table has the numbers`} />
+      <div class="plot-box">
+        <div ref={host} class="plot" role="img" aria-label={`${label}: the table has the numbers`} />
+        {pointed !== null && times[pointed] !== undefined && <Reading at={times[pointed]} unit={unit} series={series} index={pointed} />}
+      </div>
     </figure>
   )
+}
+
+// Reading says what the chart has under the pointer.
+function Reading({ at, unit, series, index }: { at: number; unit: string; series: Series[]; index: number }) {
+  const when = new Date(at * 1000)
+  const values = series.flatMap((s) => (s.values[index] == null ? [] : [`${s.title} ${number(s.values[index])}`]))
+  return <div class="reading" aria-hidden="true">{localTime(when)} ({utcTime(when).slice(11)}): {values.join(', ') || 'not known'} {values.length > 0 && unit}</div>
 }

@@ -6,7 +6,7 @@ import { Badge, Empty, Problems, Tile, Time } from './basic'
 import { Table } from './table'
 
 type Change = NonNullable<Diff['limits']>[number]
-type Caller = NonNullable<Impact['keys']>[number]
+type Key = NonNullable<Impact['keys']>[number]
 
 export function Effects({ of, whole }: { of: Pick<Outcome, 'diff' | 'impact' | 'warnings'>; whole: boolean }) {
   return (
@@ -34,8 +34,8 @@ export function ImpactView({ of, whole }: { of: Impact | undefined; whole: boole
         <Tile label="allowed more" value={share(of.admitted_share)} note={`${many(of.admitted, 'request')} of ${many(of.admitted_callers ?? 0, 'caller')}`} />
       </div>
       {of.above_limit && <p class="box bad"><strong>More than {share(of.limit ?? 0)} of the allowed requests would be denied.</strong>{whole && ' The server refuses such a set unless an admin forces it.'}</p>}
-      <Callers title="Callers denied anew" list={of.keys} all={of.callers ?? 0} number={(k) => k.denied ?? 0} unit="Denied" />
-      <Callers title="Callers allowed more" list={of.admitted_keys} all={of.admitted_callers ?? 0} number={(k) => k.admitted ?? 0} unit="Allowed" />
+      <Keys title="Keys with the most new denials" list={of.keys} number={(k) => k.denied ?? 0} unit="Denied" />
+      <Keys title="Keys with the most new admissions" list={of.admitted_keys} number={(k) => k.admitted ?? 0} unit="Allowed" />
       {!!of.rules?.length && <p>Denied by: {of.rules.map((r) => `${r.rule || 'the deny list'} (${count(r.denied ?? 0)})`).join(', ')}.</p>}
       <p class="quiet">
         A replay of the requests of this node since <Time at={of.since} />, about {count(of.seen)}
@@ -45,18 +45,19 @@ export function ImpactView({ of, whole }: { of: Impact | undefined; whole: boole
   )
 }
 
-function Callers({ title, list, all, number, unit }: { title: string; list: Caller[] | undefined; all: number; number: (k: Caller) => number; unit: string }) {
+// Keys lists what the rules count by. A caller may have several keys, and a key several callers.
+function Keys({ title, list, number, unit }: { title: string; list: Key[] | undefined; number: (k: Key) => number; unit: string }) {
   if (!list?.length) return null
   const columns = [
-    { title: 'Rule', value: (k: Caller) => k.rule || 'deny list' },
-    { title: 'Key', value: (k: Caller) => k.key ?? '', show: (k: Caller) => <code>{k.key}</code> },
+    { title: 'Rule', value: (k: Key) => k.rule || 'deny list' },
+    { title: 'Key', value: (k: Key) => k.key ?? '', show: (k: Key) => <code>{k.key}</code> },
     // Keys are shortened, so several look the same: the hash tells them apart.
-    { title: 'Hash', value: (k: Caller) => k.hash ?? '', show: (k: Caller) => (k.hash ? <a href={href(['key'], { hash: k.hash })}><code class="hash">{k.hash}</code></a> : '–') },
-    { title: unit, value: number, show: (k: Caller) => count(number(k)) },
+    { title: 'Hash', value: (k: Key) => k.hash ?? '', show: (k: Key) => (k.hash ? <a href={href(['key'], { hash: k.hash })}><code class="hash">{k.hash}</code></a> : '–') },
+    { title: unit, value: number, show: (k: Key) => count(number(k)) },
   ]
   return (
     <details open={list.length <= 8}>
-      <summary>{title} ({count(list.length)}{all > list.length && ` of ${count(all)}`})</summary>
+      <summary>{title} ({count(list.length)})</summary>
       <Table name={unit.toLowerCase()} keys caption={title} rows={list} columns={columns} keyOf={(k) => `${k.rule} ${k.hash ?? k.key}`} empty="" />
     </details>
   )

@@ -6,7 +6,7 @@ import { attribute, duration, perUnit } from '../format'
 import { useLoad } from '../load'
 import { href } from '../router'
 import { Store, useStore } from '../store'
-import { Time } from './basic'
+import { Long, Time } from './basic'
 
 export type State = Schemas['Emergency']
 
@@ -59,7 +59,7 @@ export function EmergencyBanner() {
   }
   return (
     <div class="box bad" role="status" id="emergency">
-      <strong>Emergency until <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. Switched on by {state.author}{state.reason && `: ${state.reason}`}. <Left ms={left} />{asOf} <a href={href(['emergency'])}>Look at it</a>
+      <strong>Emergency until <Time at={state.until} />:</strong> {sentence(state.limit ?? '', state.by ?? '')}. Switched on by {state.author}{state.reason && <>: <Long text={state.reason} /></>}. <Left ms={left} />{asOf} <a href={href(['emergency'])}>Look at it</a>
     </div>
   )
 }

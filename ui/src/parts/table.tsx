@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
-import { useMemo, useState } from 'preact/hooks'
-import { count } from '../format'
+import { useMemo, useRef, useState } from 'preact/hooks'
+import { count, many } from '../format'
 import { amend, useRoute } from '../router'
 import { Copy, Empty } from './basic'
 
@@ -19,8 +19,10 @@ const pageSize = 200
 
 // Table sorts, filters and copies. Its sorting and filter are in the address of the page
 // under its name, so that a link shows the same. With keys the rows have keys of callers, which a
-// filter may name: it is then in the memory of the page alone.
-export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, keys = false }: {
+// filter may name: it is then in the memory of the page alone. A steady table keeps the order of its
+// rows while the pointer or the focus is on one, because its values change all the time: a row would
+// move away from under a click.
+export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, keys = false, steady = false }: {
   name: string
   caption: string
   rows: T[]
@@ -29,6 +31,7 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, ke
   empty: ComponentChildren
   extra?: ComponentChildren
   keys?: boolean
+  steady?: boolean
 }) {
   const { query } = useRoute()
   const [shown, setShown] = useState(pageSize)
@@ -36,7 +39,11 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, ke
   const filter = keys ? kept : query.get(`${name}.filter`) ?? ''
   const setFilter = (text: string) => (keys ? keep(text) : amend({ [`${name}.filter`]: text }))
   const sort = query.get(`${name}.sort`) ?? ''
-  const selected = useMemo(() => sorted(filtered(rows, columns, filter), columns, sort), [rows, columns, filter, sort])
+  const [held, hold] = useState(false)
+  const places = useRef(new Map<string, number>())
+  const inOrder = useMemo(() => sorted(filtered(rows, columns, filter), columns, sort), [rows, columns, filter, sort])
+  const selected = steady && held ? inPlaces(inOrder, places.current, keyOf) : inOrder
+  if (!held) places.current = new Map(inOrder.map((row, i) => [keyOf(row), i]))
   if (rows.length === 0) return <>{extra}<Empty>{empty}</Empty></>
   return (
     <div class="table">
@@ -45,7 +52,7 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, ke
           onInput={(e) => setFilter(e.currentTarget.value)} />
         {extra}
         <span class="quiet" role="status">
-          {selected.length === rows.length ? count(rows.length) : `${count(selected.length)} of ${count(rows.length)}`}
+          {selected.length === rows.length ? many(rows.length, 'row') : `${count(selected.length)} of ${many(rows.length, 'row')}`}
         </span>
         <Copy text={() => asText(selected, columns)} />
       </div>
@@ -53,7 +60,7 @@ export function Table<T>({ name, caption, rows, columns, keyOf, empty, extra, ke
         <table>
           <caption class="unseen">{caption}</caption>
           <thead><tr>{columns.map((c) => <Head key={c.title} column={c} sort={sort} name={name} numeric={isNumeric(rows, c)} />)}</tr></thead>
-          <tbody>
+          <tbody onMouseEnter={() => hold(true)} onMouseLeave={() => hold(false)} onFocusIn={() => hold(true)} onFocusOut={() => hold(false)}>
             {selected.slice(0, shown).map((row) => (
               <tr key={keyOf(row)}>
                 {columns.map((c) => <td key={c.title} class={isNumeric(rows, c) ? 'number' : c.wide ? 'wide' : ''}>{c.show ? c.show(row) : c.value(row)}</td>)}
@@ -109,6 +116,12 @@ function sorted<T>(rows: T[], columns: Column<T>[], sort: string): T[] {
     const y = column.value(b)
     return sign * (typeof x === 'number' && typeof y === 'number' ? x - y : collator.compare(String(x), String(y)))
   })
+}
+
+// inPlaces returns the rows in the order of their earlier places, and those without one after them.
+function inPlaces<T>(rows: T[], places: Map<string, number>, keyOf: (row: T) => string): T[] {
+  const place = (row: T) => places.get(keyOf(row)) ?? places.size
+  return [...rows].sort((a, b) => place(a) - place(b))
 }
 
 // asText has a line for each row, with tabs between the columns, as spreadsheets paste it.

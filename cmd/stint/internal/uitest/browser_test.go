@@ -226,6 +226,20 @@ func (b *tab) fill(name, text string) {
 	b.run(input.InsertText(text))
 }
 
+// chooseRule types the name of a rule into the list of rules.
+func (b *tab) chooseRule(rule string) {
+	b.t.Helper()
+	const list = "Rule"
+	b.await(field(list))
+	if b.keyboard {
+		b.tabUntil("document.activeElement === "+field(list), list)
+	} else {
+		b.eval(field(list) + ".focus()")
+	}
+	b.run(chromedp.KeyEvent(rule))
+	b.await(field(list) + ".value === " + quote(rule))
+}
+
 // tabTo presses the tabulator until the control with a name has the focus.
 func (b *tab) tabTo(name string) {
 	b.t.Helper()

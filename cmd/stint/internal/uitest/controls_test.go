@@ -209,6 +209,7 @@ func TestHostileKeysAreTextInTheLists(t *testing.T) {
 	b.fill("API key", "..")
 	b.click("Look up")
 	b.click("Temporary limit…")
+	b.chooseRule("orders")
 	b.fill("Reason", "a migration")
 	b.click("Set the limit")
 	b.sees("500 of 500")
@@ -279,7 +280,7 @@ func TestTheImpactTellsCallersApart(t *testing.T) {
 	b.write(orders + "limit: 1/h\n")
 	b.sees("No mistakes.")
 	b.click("Review the change…")
-	b.sees("Callers denied anew")
+	b.sees("Keys with the most new denials")
 	const hashes = "[...document.querySelectorAll('details tbody a code')].map(e => e.innerText)"
 	b.await(hashes + ".length === 5 && new Set(" + hashes + ").size === 5")
 	b.sees("30 an hour for each API key → 1 an hour for each API key")

@@ -175,6 +175,8 @@ func TestCallersCannotAddMarkup(t *testing.T) {
 	b.sees("<script>alert(3)</script>")
 	b.goTo("#/audit?key_hash=%3Cscript%3E&who=%3Cb%3E")
 	b.sees("<script>")
+	b.goTo("#/nodes")
+	b.sees("in force")
 	b.goTo("#/%3Cscript%3E")
 	b.sees("There is no page “<script>”.")
 	b.await("document.querySelectorAll('#app script, #app img, #app b').length === 0")
@@ -275,6 +277,46 @@ func TestViewerSeesNoControlThatWrites(t *testing.T) {
 	b.click("Look up")
 	b.sees("Last denials")
 	b.lacks("Ban")
+	b.eval("localStorage.setItem('stint-draft:/ui/:rule orders', JSON.stringify({base: [], etag: '', files: [{name: 'orders', text: 'of another'}], reason: '', saved: new Date().toISOString()}))")
+	b.goTo("#/rules")
+	b.sees("logins")
+	b.lacks("Drafts that are not published")
+	for _, hash := range []string{"#/rules/orders/edit", "#/rules/orders/new", "#/rules/orders/delete", "#/rules/*/edit", "#/rules/*/new", "#/tiers/free/edit", "#/tiers/x/new", "#/tiers/free/delete", "#/versions/1/rollback"} { // links of others
+		b.goTo(hash)
+		b.sees("and vera has the role viewer")
+		b.audit(hash)
+		if controls := b.eval("[...document.querySelectorAll('main button, main input, main select, main textarea, .editor')].map(e => e.outerHTML).join()"); controls != "" {
+			t.Errorf("%s: a viewer sees %v", hash, controls)
+		}
+	}
+}
+
+// An operator who follows a link to what only an admin may change is told so. Whoever signs in again
+// with a lesser role finds the text again after the next sign-in.
+func TestALesserRoleLosesNoText(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tokens := [3]string{viewer, operator, admin}
+	b := newTab(t, w.pages()+"#/rules/*/edit", desk)
+	b.signIn(operator)
+	b.sees("This page needs the role admin, and olga has the role operator.")
+	b.goTo("#/rules/orders/edit")
+	b.write(orders + "limit: 3/m\n")
+	b.sees("No mistakes.")
+	w.expire(&tokens, 1)
+	b.click("Review the change…")
+	b.sees("Sign in again")
+	b.signIn(viewer)
+	b.sees("This page needs the role operator, and vera has the role viewer.")
+	b.lacks("Review the change…")
+	w.expire(&tokens, 0)
+	b.sees("Sign in again") // the banner of the emergency is asked for every few seconds
+	b.signIn(tokens[1])
+	b.sees("The effects are not known, and nothing was changed.") // the viewer was refused
+	b.click("Close")
+	b.await(editor + ".innerText.includes('3/m')")
+	b.publish("after another role")
+	b.sees("3 a minute for each API key")
 }
 
 // An operator looks a key up, bans it and unbans it. The address never has the key.
@@ -308,10 +350,12 @@ func (w *world) bansAKey(b *tab) {
 	b.click("Unban")
 	b.sees("The key is not banned any more.")
 	b.click("Reset…")
+	b.chooseRule("orders")
 	b.fill("Reason", "a fresh start")
 	b.click("Reset")
 	b.sees("30 of 30")
 	b.click("Temporary limit…")
+	b.chooseRule("orders")
 	b.fill("Limit", "500/m")
 	b.fill("Reason", "a migration")
 	b.click("Set the limit")

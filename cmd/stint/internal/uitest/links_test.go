@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 )
 
@@ -142,4 +143,53 @@ func TestARuleNamedLikeAnEndpointIsEdited(t *testing.T) {
 	b.fill("Reason", "one more")
 	b.click("Publish the rule")
 	b.sees("8 a minute for each address")
+}
+
+// A mistake leads to its line.
+func TestAMistakeLeadsToItsLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
+	b.signIn(operator)
+	b.write("# one\n# two\n" + orders + "limit: much\n# six\n# seven\n")
+	b.await("[...document.querySelectorAll('.problems button')].some(e => e.innerText.startsWith('line 5'))")
+	const active = "document.querySelector('.editor').shadowRoot.querySelector('.cm-activeLine').innerText"
+	b.await(active + " !== 'limit: much'")
+	b.eval("document.querySelector('.problems button').click()")
+	b.await(active + " === 'limit: much' && document.querySelector('.editor').shadowRoot.activeElement === " + editor)
+}
+
+// The editor finds what is not in view, which the browser cannot.
+func TestTheEditorFinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/rules/*/edit", phone)
+	b.signIn(admin)
+	b.write(someRules + strings.Repeat("# more\n", 2000) + "# the needle\n")
+	b.await("!" + editor + ".innerText.includes('the rules of the shop')")
+	b.eval(editor + ".focus()")
+	b.run(chromedp.KeyEvent("f", chromedp.KeyModifiers(input.ModifierCtrl)))
+	b.await("document.querySelector('.editor').shadowRoot.activeElement?.name === 'search'")
+	b.audit("the search of the editor")
+	b.run(chromedp.KeyEvent("rules of the"), chromedp.KeyEvent("\r"))
+	b.await(editor + ".innerText.includes('the rules of the shop')")
+	b.run(chromedp.KeyEvent("\x1b"))
+	b.await("document.querySelector('.editor').shadowRoot.activeElement === " + editor)
+}
+
+// A click on what has just appeared is heard.
+func TestAFastClickIsHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/nodes", desk)
+	b.signIn(viewer)
+	b.sees("in force")
+	const fast = `new MutationObserver((_, observer) => {
+		const button = [...document.querySelectorAll('button')].find(e => e.innerText === 'Show all')
+		if (button) { observer.disconnect(); button.click() }
+	}).observe(document.body, {subtree: true, childList: true}); 0`
+	b.eval(fast)
+	b.goTo("#/versions?versions.filter=nobody")
+	b.await("location.hash === '#/versions'")
+	b.sees("the test prepares")
 }

@@ -47,6 +47,7 @@ func TestControlsSayWhatWasNotDoneWithoutTheStore(t *testing.T) {
 	b.fill("API key", "sk_live_0")
 	b.click("Look up")
 	b.click("Reset…")
+	b.chooseRule("orders")
 	b.fill("Reason", "a fresh start")
 	w.redis.Kill()
 

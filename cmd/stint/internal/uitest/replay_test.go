@@ -3,6 +3,7 @@
 package uitest
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -63,6 +64,7 @@ func TestALongChangeIsCancelled(t *testing.T) {
 	b.sees("It is not known whether this was done. You have cancelled the request: look at the versions before you try again.")
 	hangs.Store(false)
 	b.click("Publish the rule")
+	b.await("location.hash === '#/rules/orders'")
 	b.sees("21 a minute for each API key")
 }
 
@@ -91,4 +93,60 @@ func TestAnUploadShowsItsProgressAndIsCancelled(t *testing.T) {
 	b.click("Start the replay")
 	b.sees("denied by the rules in force")
 	b.sees("10,000")
+}
+
+// The draft of a replay is that of the editor: a reload loses nothing, and an admin publishes it. The
+// chart of several days has their dates.
+func TestTheDraftOfAReplayIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/replay?rules=draft", desk)
+	b.signIn(admin)
+	b.write(strings.Replace(someRules, "20/m", "19/m", 1))
+	b.await("Object.keys(localStorage).some(k => k.endsWith(':set'))")
+	b.run(chromedp.Reload())
+	b.signIn(admin)
+	b.await(editor + ".innerText.includes('19/m')")
+	b.eval("window.drawn = []; (draw => { CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { drawn.push(text); return draw.call(this, text, ...at) } })(CanvasRenderingContext2D.prototype.fillText)")
+	path := filepath.Join(t.TempDir(), "days.jsonl")
+	var text strings.Builder
+	for day := range 5 {
+		fmt.Fprintf(&text, `{"t":"2026-03-%02dT07:12:00Z","api_key":"alice","path":"/v1/orders/1"}`+"\n", day+2)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.run(chromedp.SetUploadFiles("input[type=file]", []string{path}, chromedp.ByQuery))
+	b.click("Start the replay")
+	b.sees("denied by the draft")
+	b.await(`drawn.some(text => /^03-0[34] \d\d:\d\d$/.test(text))`)
+	b.click("Review and publish it")
+	b.sees("This is your draft of")
+	b.await(editor + ".innerText.includes('19/m')")
+	b.click("Review the change…")
+	b.fill("Reason", "the replay shows that nobody notices")
+	b.click("Publish all rules")
+	b.await("location.hash === '#/rules'")
+	b.lacks("Drafts that are not published")
+}
+
+// An operator, who cannot publish all rules, sees that the browser keeps the draft of a replay, finds it
+// again, and discards it.
+func TestAnOperatorDiscardsTheDraftOfAReplay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/replay?rules=draft", desk)
+	b.signIn(operator)
+	b.write(strings.Replace(someRules, "20/m", "19/m", 1))
+	const kept = "Object.keys(localStorage).some(k => k.endsWith(':set'))"
+	b.await(kept)
+	b.sees("is kept in this browser")
+	b.lacks("Review and publish it")
+	b.goTo("#/rules")
+	b.click("all rules")
+	b.await(editor + ".innerText.includes('19/m')")
+	b.audit("the draft of a replay")
+	b.click("Discard")
+	b.await(editor + "?.innerText.includes('20/m')")
+	b.await("!" + kept)
 }

@@ -30,7 +30,46 @@ func TestABrowserWithoutStorageShowsThePages(t *testing.T) {
 	b.goTo("#/rules/orders/edit")
 	b.write(orders + "limit: 3/m\n")
 	b.sees("The browser keeps no draft")
+	const leaves = "(e => { dispatchEvent(e); return !e.defaultPrevented })(new Event('beforeunload', {cancelable: true}))"
+	if b.eval(leaves) == true {
+		t.Error("the browser does not ask before it leaves a text that is kept nowhere")
+	}
 	b.publish("without a draft")
+	b.await(leaves) // nothing would be lost, so it asks no more
+}
+
+// Two tabs of a browser that edit the same say so: the browser keeps one draft.
+func TestTwoTabsEditTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := newTab(t, w.pages()+"#/rules/orders/edit", desk)
+	b.signIn(operator)
+	b.write(orders + "limit: 3/m\n")
+	b.sees("No mistakes.")
+	b.lacks("Another tab of this browser")
+	ctx, end := chromedp.NewContext(b.ctx)
+	t.Cleanup(end)
+	second := &tab{t: t, ctx: ctx, base: w.pages()}
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second.run(chromedp.Navigate(w.pages() + "#/rules/orders/edit"))
+	second.signIn(operator)
+	second.sees("This is your draft of")
+	second.write(orders + "limit: 4/m\n")
+	b.sees("Another tab of this browser edits the same.")
+	b.audit("an editor in two tabs")
+	second.publish("before the other tab")
+	b.sees("Another tab of this browser has published or discarded its draft of the same.")
+	b.lacks("edits the same")
+	b.audit("an editor whose draft another tab has published")
+	b.run(chromedp.Reload())
+	b.signIn(operator)
+	b.sees("This is your draft of")
+	b.await(editor + ".innerText.includes('3/m')")
+	b.click("Discard")
+	b.await(editor + ".innerText.includes('4/m')")
+	b.lacks("This is your draft of")
 }
 
 // A draft is of one server: those below other prefixes of a host have their own. A storage that is

@@ -80,7 +80,10 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 	}
 	b.sees("circuit open")
 	b.await(`/\d+ claims? allowed \(open\), \d+ claims? denied \(closed\) in 10 seconds/.test(document.body.innerText)`)
-	b.await(`/since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+: [\d.]+ % of the requests of the last 10 seconds/.test(document.querySelector('[role=alert]').innerText)`)
+	b.await(`/since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+: [\d.]+ % of the requests of the last 10 seconds/.test(document.querySelector('.box.bad').innerText)`)
+	if said := b.eval("document.querySelector('[role=alert]').innerText.match(/claim|%/)"); said != nil {
+		t.Errorf("a screen reader reads numbers out each second: %v", said)
+	}
 	b.await("document.querySelector('[role=alert] time').title.endsWith('UTC')")
 	b.audit("a banner")
 	other := *w
@@ -91,7 +94,7 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 	b.sees("1 node of 2 decides requests without the store.")
 	b.lacks("Degraded since")
 	b.click("Look at all nodes")
-	b.await(`/\S+ is degraded since \d{4}.*: [\d.]+ % of the requests/.test(document.querySelector('[role=alert]').innerText)`)
+	b.await(`/\S+ is degraded since \d{4}.*: [\d.]+ % of the requests/.test(document.querySelector('.box.bad').innerText)`)
 	b.sees(store.Addr() + " since")
 	b.sees("unmatched")
 	b.audit("a banner of another node")
@@ -140,4 +143,26 @@ func TestNodesShowMemoryAndLeases(t *testing.T) {
 	b = newTab(t, w.pages()+"#/nodes", desk)
 	b.signIn(viewer)
 	b.await(`/[1-9]\d* tokens? of [1-5] keys?/.test(document.body.innerText)`)
+}
+
+// While a node runs other rules than the others, the pages say so.
+func TestVersionsThatDifferAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := *w
+	other.admin, other.http, other.state = processtest.FreeAddr(t), processtest.FreeAddr(t), t.TempDir()
+	other.start()
+	now, nodes := newTab(t, w.pages()+"#/now", desk), newTab(t, w.pages()+"#/nodes", phone)
+	now.signIn(viewer)
+	nodes.signIn(viewer)
+	nodes.await("document.querySelectorAll('section, .table')[0].querySelectorAll('tbody tr').length === 2")
+	now.lacks("The nodes run different rules")
+	other.server.Freeze()
+	w.do(http.MethodPut, "/rules/orders", "id: orders\n"+orders+"limit: 30/m\n")
+	nodes.sees("The nodes run different rules.")
+	now.sees("The nodes run different rules: versions 2, 1.")
+	now.audit("versions that differ")
+	other.server.Thaw()
+	now.await("!document.body.innerText.includes('The nodes run different rules')")
+	nodes.await("!document.body.innerText.includes('The nodes run different rules')")
 }
