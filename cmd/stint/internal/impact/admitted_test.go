@@ -44,3 +44,22 @@ func TestAChangeHasTwoSides(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A rule that counts by path has one key, whose requests are those of many callers.
+func TestASharedKeyHasManyCallers(t *testing.T) {
+	const open, shared = "rules: [{id: r, by: [api_key], limit: 100, window: 60}]", "rules: [{id: r, by: [path], limit: 10, window: 60}]"
+	l := newLive(t, open)
+	for i := range 200 {
+		l.request(fmt.Sprint("sk_", i%50))
+	}
+	if got := l.replay(shared); got.Denied != 190 || got.Callers != 50 || len(got.Keys) != 1 {
+		t.Errorf("denied: %+v", got)
+	}
+	l = newLive(t, shared)
+	for i := range 200 {
+		l.request(fmt.Sprint("sk_", i%50))
+	}
+	if got := l.replay(open); got.Admitted != 190 || got.AdmittedCallers != 50 || len(got.AdmittedKeys) != 1 {
+		t.Errorf("admitted: %+v", got)
+	}
+}

@@ -26,7 +26,7 @@ type Result struct {
 	Share    float64   `json:"share"`             // Denied as a share of Allowed
 	Rules    []Count   `json:"rules,omitempty"`   // the rules that deny them, the most denials first
 	Keys     []Count   `json:"keys,omitempty"`    // the denied keys, shortened, the most denials first
-	Callers  int       `json:"callers,omitempty"` // number of denied callers
+	Callers  int       `json:"callers,omitempty"` // number of denied callers, or of denied keys if these are more
 
 	// Admitted is how many more requests of the same sample these rules allow than those in
 	// force, both replayed from unused allowances: the sum over the callers that gain.
@@ -69,7 +69,7 @@ func (s *Sample) Replay(ctx context.Context, inForce, set *rule.Set, others ...*
 	all := s.merged(others)
 	events := all.events
 	r := replay{sample: s, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{},
-		loads: map[uint64]load{}, result: &Result{OneIn: all.mask + 1, Seen: all.seen, Nodes: 1 + len(others)}}
+		loads: map[uint64]load{}, losers: map[string]struct{}{}, gainers: map[gainer]struct{}{}, result: &Result{OneIn: all.mask + 1, Seen: all.seen, Nodes: 1 + len(others)}}
 	if inForce != nil {
 		if err := s.decide(ctx, inForce, events, r.before); err != nil {
 			return nil, err
@@ -112,8 +112,10 @@ type replay struct {
 	rules   map[string]int
 	keys    map[Count]int // denials by rule and key
 	gained  map[spent]int64
-	loads   map[uint64]load // by caller
-	decided []bool          // whether the rules in force allow each event
+	loads   map[uint64]load     // by caller
+	losers  map[string]struct{} // the denied callers, by event.who
+	gainers map[gainer]struct{}
+	decided []bool // whether the rules in force allow each event
 	result  *Result
 }
 
@@ -127,6 +129,14 @@ type spent struct {
 type load struct {
 	more int   // requests that the new set allows, less those that the set in force allows
 	who  Count // the rule in force that denies the caller, and its key
+}
+
+// gainer is a caller with a request that only the new set allows. The callers of loads are those of
+// the sample: the key that the first rule counts. Those of a rule by path are many under one key, and
+// who tells them apart.
+type gainer struct {
+	caller uint64
+	who    string
 }
 
 // mostClaims bounds the time (about a second) and memory of a replay where a
@@ -153,6 +163,7 @@ func (r *replay) event(e *event, o *rule.Outcome, err error) {
 		l.more--
 		if allowed {
 			l.more += 2
+			r.gainers[gainer{e.hash, e.who()}] = struct{}{}
 		}
 		r.loads[e.hash] = l
 	}
@@ -200,6 +211,9 @@ func (r *replay) denied(e *event, o *rule.Outcome) {
 	who := denier(e, o)
 	r.rules[who.Rule]++
 	r.keys[who]++
+	if who := e.who(); who != "" {
+		r.losers[who] = struct{}{}
+	}
 }
 
 // denier returns the rule that denies an event, and the key that it counts.
@@ -208,9 +222,14 @@ func denier(e *event, o *rule.Outcome) (who Count) {
 		binding := &o.Hits[o.Binding]
 		return Count{Rule: binding.Rule.ID, Key: rule.KeyText(binding.Key)}
 	}
-	who.Key, _ = e.Attribute("api_key")
-	if who.Key == "" {
-		who.Key, _ = e.Attribute("ip")
+	return Count{Key: e.who()}
+}
+
+// who returns the API key of a request, or its address.
+func (e *event) who() string {
+	who, _ := e.Attribute("api_key")
+	if who == "" {
+		who, _ = e.Attribute("ip")
 	}
 	return who
 }
@@ -227,16 +246,20 @@ func (r *replay) finish(events []event) *Result {
 	for id, n := range r.rules {
 		out.Rules = append(out.Rules, Count{Rule: id, Denied: n})
 	}
-	callers := map[string]bool{}
+	keys := map[string]bool{}
 	for who, n := range r.keys {
-		callers[who.Key] = true
+		keys[who.Key] = true
 		out.Keys = append(out.Keys, r.shown(who, Count{Denied: n}))
 	}
-	out.Callers = len(callers)
-	for _, l := range r.loads {
+	out.Callers = max(len(keys), len(r.losers))
+	gainers := map[uint64]int{}
+	for g := range r.gainers {
+		gainers[g.caller]++
+	}
+	for caller, l := range r.loads {
 		if l.more > 0 {
 			out.Admitted += l.more
-			out.AdmittedCallers++
+			out.AdmittedCallers += max(1, gainers[caller])
 			out.AdmittedKeys = append(out.AdmittedKeys, r.shown(l.who, Count{Admitted: l.more}))
 		}
 	}

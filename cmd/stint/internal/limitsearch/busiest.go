@@ -42,7 +42,7 @@ func (c *callers) busiest(o *Options) (list []Busy) {
 	for _, one := range all[:min(o.Busiest, len(all))] {
 		of := &c.list[one.caller]
 		list = append(list, Busy{
-			Caller: o.Replay.ShowKey(c.keys[one.caller]), Requests: one.requests, Share: float64(one.requests) / float64(c.events),
+			Caller: o.Replay.ShowKey(c.keys[one.caller], c.hashed[one.caller]), Requests: one.requests, Share: float64(one.requests) / float64(c.events),
 			PeakSecond: peak(time.Second, of), PeakMinute: peak(time.Minute, of), PeakHour: peak(time.Hour, of),
 		})
 	}

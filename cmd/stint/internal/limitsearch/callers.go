@@ -18,6 +18,7 @@ type callers struct {
 	index   map[uint64]int32 // in list
 	list    []caller
 	keys    []string // of list; nil: they are not kept
+	hashed  []bool   // of keys: only decision logs have the caller, and a hash in place of its key
 	named   bool     // the keys are kept
 	events  int64    // without those left out
 	leftOut int64
@@ -52,8 +53,11 @@ func (c *callers) add(e replay.KeyedEvent) error {
 		c.index[hash] = i
 		c.list = append(c.list, caller{})
 		if c.named {
-			c.keys = append(c.keys, strings.Clone(e.Key))
+			c.keys, c.hashed = append(c.keys, strings.Clone(e.Key)), append(c.hashed, e.Hashed)
 		}
+	}
+	if c.named && !e.Hashed {
+		c.hashed[i] = false
 	}
 	c.list[i].add(e.Time, e.Cost)
 	c.events++

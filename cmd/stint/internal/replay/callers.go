@@ -138,7 +138,10 @@ func (c *caller) look(f fields) {
 // fewValues counts the most frequent values of a stream (Misra and Gries 1982). A value that
 // makes up more than one in mostValues+1 of them is surely there, and its count is too low by
 // at most that share.
-type fewValues struct{ values []Value }
+type fewValues struct {
+	values []Value
+	seen   bool // there was a value, also if all are forgotten since
+}
 
 const (
 	mostValues    = 8
@@ -152,6 +155,7 @@ type Value struct {
 }
 
 func (f *fewValues) add(value string) {
+	f.seen = true
 	value = value[:min(len(value), mostValueText)]
 	for i := range f.values {
 		if f.values[i].Value == value {
@@ -168,6 +172,9 @@ func (f *fewValues) add(value string) {
 	}
 	f.values = slices.DeleteFunc(f.values, func(v Value) bool { return v.Count == 0 })
 }
+
+// vary reports whether the stream had values and no value is frequent.
+func (f *fewValues) vary() bool { return f.seen && len(f.values) == 0 }
 
 // top returns the n most frequent values.
 func (f *fewValues) top(n int) []Value {
@@ -195,6 +202,11 @@ type Caller struct {
 	UserAgents []Value `json:"user_agents"`
 	Paths      []Value `json:"paths"`
 	Status     []Value `json:"status"`
+
+	// Of an attribute that varies no value is frequent, so its list is empty.
+	AgentsVary bool `json:"-"`
+	PathsVary  bool `json:"-"`
+	StatusVary bool `json:"-"`
 }
 
 // shownValues is the number of values of an attribute in a report.
@@ -211,6 +223,7 @@ func (t *callerTally) top(n int, show func(identityText) string) []Caller {
 			Caller: show(c.who), Requests: int64(requests), Denied: int64(one.count),
 			ShareDenied: float64(one.count) / float64(requests), LongestWaitUS: c.longest,
 			LookedAt: c.looked, UserAgents: c.agents.top(shownValues), Paths: c.paths.top(shownValues), Status: c.status.top(shownValues),
+			AgentsVary: c.agents.vary(), PathsVary: c.paths.vary(), StatusVary: c.status.vary(),
 		})
 	}
 	return list

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,52 @@ func TestCallersOfALimit(t *testing.T) {
 	}
 	if !slices.Equal(s.TopKeysDenied, []KeyCount{{"192.0.2.1", 99}}) {
 		t.Errorf("got %+v", s.TopKeysDenied)
+	}
+}
+
+// The paths of a caller that asks for another one each time are various, which is not to have none.
+func TestValuesThatVaryAreToldFromNone(t *testing.T) {
+	var events strings.Builder
+	for i := range 190 { // the tally samples 27 of them
+		fmt.Fprintf(&events, `{"t_us":1000000,"ip":"192.0.2.1","path":"/%d","status":200}`+"\n", i)
+	}
+	limit, err := stint.ParseLimit("1/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := replayed(t, Options{Limit: limit, By: "ip"}, inputsOf(events.String())...)
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.TopCallers[0]; !c.PathsVary || len(c.Paths) > 0 || c.AgentsVary || c.StatusVary || !regexp.MustCompile(`(?m)^192\.0\.2\.1 +- +various +200 100%$`).MatchString(text.String()) {
+		t.Errorf("%+v\n%s", c, &text)
+	}
+}
+
+// The key of an event is its API key, also to a limit by key. Its hash in a decision log is not.
+func TestKeysOfALimitAreShortened(t *testing.T) {
+	limit, err := stint.ParseLimit("1/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := `{"t_us":1000000,"key":"sk_live_aaaaaaaaaaaaaaaa"}` + "\n"
+	decision := decisionLine(1, "5d0f8c91be2a4471", "r", true, inSample)
+	for _, c := range []struct {
+		o    Options
+		text string
+		want string
+	}{
+		{Options{}, event, "sk_live_…"},
+		{Options{Hash: func(string) string { return "0123456789" }}, event, "sk_live_…012345"},
+		{Options{ShowKeys: true}, event, "sk_live_aaaaaaaaaaaaaaaa"},
+		{Options{}, decision, "5d0f8c91be2a4471"},
+	} {
+		c.o.Limit, c.o.By = limit, "key"
+		_, s := replayed(t, c.o, inputsOf(c.text+c.text)...)
+		if len(s.TopCallers) != 1 || s.TopCallers[0].Caller != c.want || s.TopKeysDenied[0].Key != c.want {
+			t.Errorf("got %+v and %+v, want %s", s.TopCallers, s.TopKeysDenied, c.want)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type limitDecider struct {
 	limit   stint.Limit
 	format  Format
 	secret  bool // keys are credentials
+	byKey   bool // of a decision log the hash of the key counts, which is shown whole
 	callers *callerTally
 	show    func(identityText) string
 	counts  RuleCount
@@ -44,7 +45,7 @@ type limitDecider struct {
 }
 
 func newLimitDecider(store stint.Store, o *Options, callers *callerTally) *limitDecider {
-	d := &limitDecider{store: store, limit: o.Limit, format: o.Format, secret: SecretAttribute(o.By), callers: callers, show: o.show}
+	d := &limitDecider{store: store, limit: o.Limit, format: o.Format, secret: secretBy(o.By), byKey: o.By == "key", callers: callers, show: o.show}
 	d.counts = RuleCount{Rule: o.Limit.Rule(), Mode: rule.Enforce.String()}
 	return d
 }
@@ -58,7 +59,7 @@ func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err
 	if err != nil {
 		return err
 	}
-	out.caller = identityText{p.text, kindOfLimit, d.secret}
+	out.caller = identityText{p.text, kindOfLimit, d.secret && (!d.byKey || p.caller == 0)}
 	d.counts.Events++
 	out.counted = onlyLimit
 	if out.decision.Allowed {

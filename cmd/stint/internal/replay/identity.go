@@ -66,7 +66,11 @@ type UnknownAttributeError struct {
 
 // Error names the attribute and a similar one, or those that there are.
 func (e *UnknownAttributeError) Error() string {
-	if near, ok := suggest.Name(e.Name, e.Known); ok {
+	near, ok := suggest.Name(e.Name, e.Known)
+	if !ok {
+		near, ok = e.header()
+	}
+	if ok {
 		return fmt.Sprintf("by: no event has the attribute %.60q (did you mean %q?)", e.Name, near)
 	}
 	shown, more := e.Known, ""
@@ -75,6 +79,20 @@ func (e *UnknownAttributeError) Error() string {
 	}
 	return fmt.Sprintf("by: no event has the attribute %.60q (the events have %s%s)", e.Name, strings.Join(shown, ", "), more)
 }
+
+// header returns the header whose name the wrong one is like.
+func (e *UnknownAttributeError) header() (name string, ok bool) {
+	var headers []string
+	for _, known := range e.Known {
+		if header, is := strings.CutPrefix(known, headerPrefix); is {
+			headers = append(headers, header)
+		}
+	}
+	near, ok := suggest.Name(e.Name, headers)
+	return headerPrefix + near, ok
+}
+
+const headerPrefix = "header:"
 
 // mostShown is the number of attributes in the error.
 const mostShown = 20

@@ -45,6 +45,8 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ by, text, want string }{
 		"misspelled":     {"pth", sample, `no event has the attribute "pth" (did you mean "path"?)`},
 		"header":         {"header:user_agent", sample, `did you mean "header:user-agent"`},
+		"noPrefix":       {"user-agent", sample, `did you mean "header:user-agent"`},
+		"likeAHeader":    {"UserAgent", sample, `did you mean "header:user-agent"`},
 		"notOfALog":      {"api_key", sample, "(the events have bytes, header:referer, "},
 		"notOfALB":       {"sattus", alb, `did you mean "status"`},
 		"notOfALine":     {"tennant", `{"t_us":1,"tenant":"a"}`, `did you mean "tenant"`},

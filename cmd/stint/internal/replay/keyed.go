@@ -15,6 +15,9 @@ type KeyedEvent struct {
 	Key  string
 	Cost int64 // below 0 for a refund
 	At   int64 // of a refund: when the cost was taken; 0: unknown
+
+	// Hashed says that Key is the hash that a decision log has in place of the key.
+	Hashed bool
 }
 
 // Reading says what was read of the inputs.
@@ -30,6 +33,7 @@ type Reading struct {
 	FirstUS int64 `json:"first_us"`
 	LastUS  int64 `json:"last_us"`
 
+	Late    int64 `json:"late"`    // events that were decided after an event with a later time
 	Outside int64 `json:"outside"` // events before Since or not before Until
 	Missing int64 `json:"missing"` // events without the attribute to count by
 
@@ -47,7 +51,7 @@ func ReadKeys(ctx context.Context, options Options, each func(KeyedEvent) error,
 	options.Rules = nil
 	return readComplete(ctx, &options, func(_ *reader, keys *keySet, p *pending) (bool, error) {
 		keys.add(p.text)
-		return true, each(KeyedEvent{p.t, p.text, p.cost, p.at})
+		return true, each(KeyedEvent{p.t, p.text, p.cost, p.at, p.caller != 0 && options.By == "key"})
 	}, inputs)
 }
 
@@ -82,6 +86,9 @@ func readGuarded(ctx context.Context, o *Options, fails *panics, each func(*read
 			reading.FirstUS, reading.LastUS = p.t, p.t
 		}
 		reading.Events++
+		if p.t < reading.LastUS {
+			reading.Late++
+		}
 		reading.FirstUS, reading.LastUS = min(reading.FirstUS, p.t), max(reading.LastUS, p.t)
 		return nil
 	}

@@ -52,6 +52,10 @@ func SecretAttribute(name string) bool {
 	return false
 }
 
+// secretBy reports whether the values of the attribute that a limit counts by are credentials. The
+// key of an event is its API key if it has no other.
+func secretBy(by string) bool { return by == "key" || SecretAttribute(by) }
+
 // maskKey returns the first third of a credential, at most 8 characters, which
 // is enough to recognise it.
 func maskKey(text string) string {

@@ -177,9 +177,9 @@ func (o *Options) show(who identityText) string {
 	return maskKey(rule.KeyText(who.text)) + hash[:min(len(hash), shownHash)]
 }
 
-// ShowKey returns the form of a key of ReadKeys in a report.
-func (o *Options) ShowKey(key string) string {
-	return o.show(identityText{text: key, kind: kindOfLimit, secret: SecretAttribute(rule.AttributeName(o.By))})
+// ShowKey returns the form of a key of ReadKeys in a report. One that is a hash is shown whole.
+func (o *Options) ShowKey(key string, hashed bool) string {
+	return o.show(identityText{text: key, kind: kindOfLimit, secret: !hashed && secretBy(rule.AttributeName(o.By))})
 }
 
 // shownHash is the number of characters of a hash that a report has.

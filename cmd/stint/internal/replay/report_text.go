@@ -249,7 +249,7 @@ func (s *Report) writeCallers(w *textWriter) {
 	w.sectionf("of their denied\tuser agent\tpath\tstatus")
 	for i := range s.TopCallers {
 		c := &s.TopCallers[i]
-		w.linef("%s\t%s\t%s\t%s", Plain(c.Caller, 20), c.most(c.UserAgents, agentText, 19), c.most(c.Paths, pathText, 15), c.most(c.Status, pathText, 4))
+		w.linef("%s\t%s\t%s\t%s", Plain(c.Caller, 20), c.most(c.UserAgents, c.AgentsVary, agentText, 19), c.most(c.Paths, c.PathsVary, pathText, 15), c.most(c.Status, c.StatusVary, pathText, 4))
 	}
 }
 
@@ -257,14 +257,14 @@ func (s *Report) writeCallers(w *textWriter) {
 const leastShare = 0.1
 
 // most returns the most frequent value with its share of the sampled requests.
-func (c *Caller) most(values []Value, short func(string, int) string, width int) string {
-	if len(values) == 0 {
+func (c *Caller) most(values []Value, vary bool, short func(string, int) string, width int) string {
+	if len(values) == 0 && !vary {
 		return "-"
 	}
-	of := float64(values[0].Count) / float64(c.LookedAt)
-	if of < leastShare {
+	if vary || float64(values[0].Count)/float64(c.LookedAt) < leastShare {
 		return "various"
 	}
+	of := float64(values[0].Count) / float64(c.LookedAt)
 	return fmt.Sprintf("%s %.0f%%", short(values[0].Value, width), 100*of)
 }
 

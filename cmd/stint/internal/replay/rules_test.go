@@ -159,7 +159,7 @@ func TestTopKeysDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, s := replayed(t, Options{Limit: limit, By: "key"}, inputsOf(events.String())...)
+	_, s := replayed(t, Options{Limit: limit, By: "key", ShowKeys: true}, inputsOf(events.String())...)
 	want := []KeyCount{{"k14", 15}, {"k29", 15}, {"k13", 14}, {"k28", 14}, {"k12", 13}, {"k27", 13}, {"k11", 12}, {"k26", 12}, {"k10", 11}, {"k25", 11}}
 	if !slices.Equal(s.TopKeysDenied, want) || s.Keys != 30 {
 		t.Errorf("got %v of %d keys, want %v of 30", s.TopKeysDenied, s.Keys, want)

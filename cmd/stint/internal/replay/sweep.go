@@ -151,7 +151,7 @@ func (r *Reading) WriteText(w io.Writer) error {
 	for _, row := range [...]struct {
 		name  string
 		count int64
-	}{{"unreadable", r.Unreadable}, {"outside", r.Outside}, {"missing", r.Missing}} {
+	}{{"late", r.Late}, {"unreadable", r.Unreadable}, {"outside", r.Outside}, {"missing", r.Missing}} {
 		if row.count > 0 {
 			fmt.Fprintf(w, "%s\t%d\n", row.name, row.count)
 		}

@@ -161,6 +161,14 @@ func TestTextsOfCallersAreText(t *testing.T) {
 	}
 }
 
+// A caller whose paths vary has other words than one of a log without user agents.
+func TestValuesThatVaryAreToldFromNone(t *testing.T) {
+	page := written(t, &Page{Report: &replay.Report{TopCallers: []replay.Caller{{Caller: "a", PathsVary: true, LookedAt: 9, Status: []replay.Value{{Value: "200", Count: 9}}}}}})
+	if want := "<td>-</td><td>various</td><td><bdi>200</bdi> 100.00 %</td>"; !strings.Contains(page, want) {
+		t.Errorf("the page lacks %q", want)
+	}
+}
+
 // The policy allows the scripts and the styles of the page, and nothing else.
 func TestPolicyAllowsOnlyThePage(t *testing.T) {
 	page := replayed(t, false)
