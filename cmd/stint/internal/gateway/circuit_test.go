@@ -69,7 +69,7 @@ func newGuarded(t *testing.T, o GroupOptions) *guarded {
 func newGuardedRoutes(t *testing.T, o GroupOptions, routes ...RouteOptions) *guarded {
 	t.Helper()
 	g := &guarded{counts: map[string]*tally{}}
-	for _, name := range []string{"openings", "ejections", "panics", "retries", "refused", "fallbacks"} {
+	for _, name := range []string{"openings", "ejections", "panics", "retries", "refused", "fallbacks", "2xx", "5xx"} {
 		g.counts[name] = &tally{}
 	}
 	g.Gateway = newGateway(t, Options{
@@ -77,6 +77,7 @@ func newGuardedRoutes(t *testing.T, o GroupOptions, routes ...RouteOptions) *gua
 		RouteMetrics: func(string) RouteMetrics {
 			m := noRouteMetrics("")
 			m.Fallbacks = g.counts["fallbacks"]
+			m.Status[2], m.Status[5] = g.counts["2xx"], g.counts["5xx"]
 			return m
 		},
 		GroupMetrics: func(string) GroupMetrics {

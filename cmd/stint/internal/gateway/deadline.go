@@ -62,7 +62,7 @@ func (g *Gateway) expire(w http.ResponseWriter, r *http.Request) {
 	if f == nil { // there was no time left when the gateway got the request
 		f = &failure{http.StatusGatewayTimeout, codeDeadline, "The time that the client gives this request is over", 0}
 	}
-	x.answered(&x.route.metrics, f.status)
+	x.answered(&x.route.metrics, x.statusOf(r, f))
 	x.answerFailure(w, r, f)
 }
 

@@ -77,6 +77,14 @@ func (o *FallbackOptions) serves(r *http.Request, f *failure) bool {
 	return false
 }
 
+// statusOf returns the status with which answerFailure answers.
+func (x *exchange) statusOf(r *http.Request, f *failure) int {
+	if o := x.route.fallback; o.serves(r, f) {
+		return o.Status
+	}
+	return f.status
+}
+
 // answerFailure answers a request without a response from an upstream, by the fallback of
 // its route if there is one.
 func (x *exchange) answerFailure(w http.ResponseWriter, r *http.Request, f *failure) {

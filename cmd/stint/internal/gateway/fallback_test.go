@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"testing"
 	"time"
 
@@ -45,6 +46,9 @@ func TestFallbackAnswersWhenNoUpstreamDoes(t *testing.T) {
 			g.ServeHTTP(w, r)
 			if w.Code != c.status || g.counts["fallbacks"].Load() != c.used || w.Header().Get("X-RateLimit-Limit") != "7" || w.Header().Get("X-Request-Id") == "" {
 				t.Errorf("got %d %v %s; %d fallbacks", w.Code, w.Header(), w.Body, g.counts["fallbacks"].Load())
+			}
+			if class := strconv.Itoa(c.status/100) + "xx"; g.counts[class].Load() != 1 {
+				t.Errorf("the answer of status %d is not counted as %s", c.status, class)
 			}
 			if c.used == 1 && (w.Body.String() != c.fallback.Body || c.status == 200 && w.Header().Get("X-Fallback") != "yes" || w.Header().Get("Content-Type") == "") {
 				t.Errorf("answered %v %q", w.Header(), w.Body)

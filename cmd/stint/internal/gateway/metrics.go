@@ -154,7 +154,7 @@ func (x *exchange) failed(r *http.Request, f *failure, err error) {
 		x.answered(&x.route.metrics, 0)
 		return
 	}
-	x.answered(&x.route.metrics, f.status)
+	x.answered(&x.route.metrics, x.statusOf(r, f))
 	if x.at == nil {
 		return
 	}
