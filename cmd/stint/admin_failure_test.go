@@ -12,6 +12,7 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 	other := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusFound))
 	defer other.Close()
 	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), adminRules)
+	p := startServer(t, nil)
 	for name, c := range map[string]struct {
 		args   []string
 		status int
@@ -52,6 +53,8 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 		"nothing to do":     {[]string{"key"}, exitUsage, "stint key: a command is missing"},
 		"nothing of rules":  {[]string{"rules"}, exitUsage, "\n  validate    Check rule files"},
 		"nobody to check":   {[]string{"check", "a=b", "--server", "http://127.0.0.1:1"}, exitFailed, "connection refused (is stint serve running? Start it, or give --server the URL of its --http listener)"},
+		"not for checks":    {[]string{"check", "a=b", "--server", "http://" + p.addr("admin")}, exitFailed, "checks and takes are on the --http listener"},
+		"not for nodes":     {[]string{"nodes", "--server", "http://" + p.addr("http")}, exitFailed, "rules, keys, nodes and metrics are on the --admin listener"},
 		"a wrong word":      {[]string{"key", "peak"}, exitUsage, "did you mean peek?"},
 	} {
 		t.Run(name, func(t *testing.T) {

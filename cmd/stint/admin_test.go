@@ -249,6 +249,23 @@ func TestOneKeyIsAdministered(t *testing.T) {
 	a.run(exitFailed, []string{"404", `"none"`}, "key", "peek", "--rule", "none", "k")
 }
 
+// A limit that does not deny by itself says so, also in answers of several servers.
+func TestALimitThatDeniesNothingSaysSo(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("rules.yaml", "rules:\n  - {id: tried, mode: shadow, by: [api_key], limit: 1/h}\n"+
+		"  - {id: either, by: [api_key], combine: any, limits: [2/h, 3/d]}\n"))
+	for _, command := range []string{"peek", "why"} {
+		a.run(exitDone, []string{"1 (shadow: denies nothing) ", "2 (any: another limit of the rule may admit) "}, "key", command, "sk_live_12345")
+	}
+	both := "http://" + a.addr("admin") + ",http://" + administer(t).addr("admin")
+	limits := a.json("key", "why", "sk_live_12345", "--server", both)["limits"].([]any)
+	for i, marked := range []string{"shadow", "any", "any"} {
+		if l := limits[i].(map[string]any); l[marked] != true || l["words"] == "" || l["words"] == nil {
+			t.Errorf("%v is not %s, or lacks words", l, marked)
+		}
+	}
+}
+
 func TestAKeyIsReadFromStandardInput(t *testing.T) {
 	a := administer(t)
 	if got := a.piped("sk_live_12345\n", "key", "ban", "-"); got.status != exitDone {

@@ -166,6 +166,14 @@ func TestACanaryIsAbortedWhenItDenies(t *testing.T) {
 	}
 	f.run(exitDone, []string{"version 2 for 50 %", "too few requests to judge"}, "rules", "canary")
 	f.run(exitDone, []string{"version 2 for 50 %"}, "rules", "canary", "--source", f.rules)
+	for want, args := range map[string][]string{"; these are the old rules, which all others have\n": nil, "; these are its new rules\n": {"2"}} {
+		if got := f.run(exitDone, nil, append([]string{"rules", "show"}, args...)...); !strings.HasSuffix(got.errors, ", a canary for 50 % of the callers"+want) || strings.Contains(got.out, "limit: 1,") != (args != nil) {
+			t.Errorf("show %v: %s%s", args, got.errors, got.out)
+		}
+	}
+	for want, args := range map[string][]string{"version 2, the new rules of its canary": {"--rules", "live", "--against", "2"}, "version 2, the old rules beside its canary": {"--rules", "2", "--against", "live"}} {
+		f.run(exitDone, []string{"\ncompared with " + want + "\n"}, append(append([]string{"replay"}, args...), sampleLog)...)
+	}
 	f.run(exitFailed, []string{"409", "version 2 is a canary"}, "rules", "apply", "--yes", f.file("other.yaml", adminRules))
 	for i := range 15 {
 		other, _ := sides(limits(t, f.nodes[i%3], keys))

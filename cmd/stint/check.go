@@ -80,7 +80,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, out io.Writer) erro
 		_, err = fmt.Fprintln(out, string(bytes.TrimSpace(answer)))
 		return err
 	}
-	return printDecision(out, answer)
+	return printDecision(out, answer, body)
 }
 
 // checkBody returns the body of the request that the arguments describe. It
@@ -172,6 +172,8 @@ type decisionAnswer struct {
 	Listed bool            `json:"listed"`
 	Reason string          `json:"reason"`
 	Limits []limitDecision `json:"limits"`
+
+	cost int64 // of the request
 }
 
 type limitDecision struct {
@@ -194,11 +196,14 @@ type decisionNumbers struct {
 	Penalty string `json:"penalty"`
 }
 
-// printDecision prints one line with the decision, and a table with a line for
-// each limit.
-func printDecision(out io.Writer, answer []byte) error {
-	var a decisionAnswer
-	if err := json.Unmarshal(answer, &a); err != nil {
+// printDecision prints one line with the decision about the request, and a
+// table with a line for each limit.
+func printDecision(out io.Writer, answer, request []byte) error {
+	a := decisionAnswer{cost: 1}
+	sent := struct {
+		Cost *int64 `json:"cost"`
+	}{&a.cost}
+	if err := errors.Join(json.Unmarshal(answer, &a), json.Unmarshal(request, &sent)); err != nil {
 		return fmt.Errorf("check: %w", err)
 	}
 	text := a.text()
@@ -224,8 +229,10 @@ func (a *decisionAnswer) text() string {
 		return "denied: on the deny list"
 	case !a.Allowed && a.Never && a.Limit == 0:
 		return "denied: by the rule itself, however long the wait"
-	case !a.Allowed && a.Never:
+	case !a.Allowed && a.Never && a.cost > a.Limit:
 		return "denied: the cost is greater than the limit"
+	case !a.Allowed && a.Never:
+		return "denied: the request lacks an attribute that the rule counts by (missing: deny)"
 	case a.Reason != "":
 		return "denied: " + cell(a.Reason) + "; retry after " + a.retry()
 	case !a.Allowed:

@@ -21,7 +21,7 @@ func TestCheckPrintsATable(t *testing.T) {
 		t.Errorf("a denial is a decision: status %d\n%s%s", second.status, second.out, second.errors)
 	}
 	never := command(t, nil, "check", "--server", target, "api_key=k", "path=/", "cost=2")
-	if !strings.HasPrefix(never.out, "denied: the cost is greater") || !strings.Contains(never.out, "never") {
+	if !strings.HasPrefix(never.out, "denied: the cost is greater than the limit\n") || !strings.Contains(never.out, "never") {
 		t.Errorf("%s%s", never.out, never.errors)
 	}
 }
@@ -44,6 +44,15 @@ func TestCheckNamesAPermanentDenial(t *testing.T) {
 	p := startServer(t, nil, "--rules", writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules))
 	got := command(t, nil, "check", "--server", "http://"+p.addr("http"), "api_key=k")
 	if got.status != exitDone || !strings.HasPrefix(got.out, "denied: by the rule itself") {
+		t.Errorf("status %d\n%s%s", got.status, got.out, got.errors)
+	}
+}
+
+func TestCheckNamesAMissingAttribute(t *testing.T) {
+	const rules = "rules:\n  - {id: keyed, by: [api_key], missing: deny, limit: 5/s}\n"
+	p := startServer(t, nil, "--rules", writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules))
+	got := command(t, nil, "check", "--server", "http://"+p.addr("http"), "path=/")
+	if got.status != exitDone || !strings.HasPrefix(got.out, "denied: the request lacks an attribute that the rule counts by (missing: deny)\n") {
 		t.Errorf("status %d\n%s%s", got.status, got.out, got.errors)
 	}
 }

@@ -31,6 +31,7 @@ var flagValues = map[string][]cobra.Completion{
 	"retries":           replay.RetryNames(),
 	"path-encoding":     {"decode", "keep", "reject"},
 	"store-clock":       {clockOfStore, clockOfNode},
+	"jwt-invalid":       {jwtMissing, jwtReject},
 }
 
 // attributeNames are the attributes of a request that most rules read, as the beginning of

@@ -26,6 +26,7 @@ func TestShellsCompleteTheValuesOfFlags(t *testing.T) {
 		"serve --log-format":    {"text", "json", noFiles},
 		"serve --gateway-adapt": {"gradient", "aimd", "off", noFiles},
 		"serve --path-encoding": {"decode", "keep", "reject", noFiles},
+		"serve --jwt-invalid":   {"missing", "reject", noFiles},
 		"serve --rules":         {anyFile},
 		"serve --state-dir":     {folders},
 		"serve --http":          {nothing},

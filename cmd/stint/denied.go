@@ -148,7 +148,9 @@ func mergeDenied(pages []adminclient.Denied, limit int) (all adminclient.Denied)
 // answer is reported once, and asked again.
 func (f *deniedFlags) followAll(ctx context.Context, clients []*adminclient.Client, pages []adminclient.Denied, failures []error) error {
 	next, failed := make([]string, len(clients)), make([]bool, len(clients))
-	_, _ = fmt.Fprintf(f.errs, deniedFormat, "TIME", "RULE", "KEY", "HASH", "LIMIT", "REMAINING", "RETRY", "BY", "PATH")
+	if !f.json {
+		_, _ = fmt.Fprintf(f.errs, deniedFormat, "TIME", "RULE", "KEY", "HASH", "LIMIT", "REMAINING", "RETRY", "BY", "PATH")
+	}
 	for first := true; ; first = false {
 		for i, err := range failures {
 			if err != nil && !failed[i] && ctx.Err() == nil {

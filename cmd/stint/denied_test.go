@@ -117,6 +117,9 @@ func TestFollowedDenials(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	p.wait("no denials from http://127.0.0.1:1") // it is asked again
+	if all := strings.Join(p.logged(), "\n"); strings.Contains(all, "TIME ") {
+		t.Errorf("the objects have a heading: %q", all)
+	}
 	b.asks(2, "sk_live_three_12345678", "/logins")
 	if d := next(); d.Rule != "logins" || d.Key != "sk_live…" || d.Path != "/logins" {
 		t.Errorf("%+v", d)

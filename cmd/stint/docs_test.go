@@ -22,6 +22,36 @@ func TestEveryFlagOfServeIsDocumented(t *testing.T) {
 	})
 }
 
+// TestHelpOfServeHasTheTableOfStores compares what stint serve --help says of each store with the
+// table in docs/stores.md: the figures, whether groups over several identities are atomic, and the clock.
+func TestHelpOfServeHasTheTableOfStores(t *testing.T) {
+	_, table, _ := strings.Cut(contentOf(t, "../../docs/stores.md"), "\n| store | ")
+	table, _, _ = strings.Cut(table, "\n\n")
+	link := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	rows := strings.Split(table, "\n")[2:]
+	if len(rows) != 9 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		cells := strings.Split(strings.ReplaceAll(link.ReplaceAllString(row, "$1"), "`", ""), " | ")
+		store, figures, hot, groups, clock := strings.TrimPrefix(cells[0], "| "), cells[1], cells[2], cells[5], cells[6]
+		help := regexp.MustCompile(`(?m)^  `+store+` .*$`).FindAllString(newServeCommand().Long, -1)
+		if len(help) != 3 {
+			t.Errorf("%s: the help says %q", store, help)
+			continue
+		}
+		if measured := regexp.MustCompile(`^[0-9]`).MatchString(figures); measured && !regexp.MustCompile(regexp.QuoteMeta(figures)+` +`+hot+` `).MatchString(help[1]) {
+			t.Errorf("%s: the document has %q and %q, the help %q", store, figures, hot, help[1])
+		}
+		if strings.Contains(help[2], " atomic ") != (groups == "atomic") {
+			t.Errorf("%s: the document has %q, the help %q", store, groups, help[2])
+		}
+		if !strings.HasSuffix(help[2], "  "+clock) {
+			t.Errorf("%s: the document has %q, the help %q", store, clock, help[2])
+		}
+	}
+}
+
 // TestDefaultsInDocumentsAreThoseOfServe compares the defaults in the table of flags.
 func TestDefaultsInDocumentsAreThoseOfServe(t *testing.T) {
 	text := contentOf(t, "../../docs/serve.md")

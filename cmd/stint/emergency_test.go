@@ -164,7 +164,7 @@ func TestWrongEmergencies(t *testing.T) {
 		t.Error(v)
 	}
 	rules := a.file("emergency.yaml", "rules: [{id: emergency, limit: 1/s}]")
-	a.run(exitUsage, []string{"the id emergency is reserved for stint emergency"}, "rules", "validate", rules)
+	a.run(exitUsage, []string{rules + ":1:14: the id emergency is reserved for stint emergency (give the rule another id)"}, "rules", "validate", rules)
 }
 
 func TestAnEmergencyNeedsTheRole(t *testing.T) {

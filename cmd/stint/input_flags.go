@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func (f *inputFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "auto", "`FORMAT` of the lines: "+strings.Join(replay.FormatNames(), ", "))
 	flags.StringVar(&f.logFormat, "log-format", "", "read lines of nginx by this log_format `TEXT`, such as '$remote_addr [$time_local] \"$request\" $status'")
-	flags.StringVar(&f.since, "since", "", "leave out events before this `TIME`: RFC 3339, or a length such as 2h before now")
+	flags.StringVar(&f.since, "since", "", "leave out events before this `TIME`: RFC 3339, or a length such as 2h or 7d before now")
 	flags.StringVar(&f.until, "until", "", "leave out events from this `TIME` on, in the same form")
 	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "put events in order that are late by at most this; 0 keeps the order of each file")
 	mustComplete(c, "format", cobra.FixedCompletions(replay.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -73,12 +74,17 @@ func timeOrAgo(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
 	if err != nil {
-		return t, usagef("--%s: %.40q is not a time (write it as 2026-03-03T07:12:00Z, or as a length such as 2h before now)", flag, text)
+		return t, usagef("--%s: %.40q is not a time (write it as 2026-03-03T07:12:00Z, or as a length such as 2h or 7d before now)", flag, text)
 	}
 	return t, nil
 }

@@ -296,6 +296,12 @@ func remaining(l *adminclient.State) string {
 	if l.Listed != "" {
 		text += " (on the " + cell(l.Listed) + " list)"
 	}
+	if l.Shadow {
+		text += " (shadow: denies nothing)"
+	}
+	if l.Any {
+		text += " (any: another limit of the rule may admit)"
+	}
 	if l.Degraded {
 		text += degradedText
 	}

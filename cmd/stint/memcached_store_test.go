@@ -72,7 +72,14 @@ func TestOneFrozenServerOfMemcached(t *testing.T) {
 	if degraded < 5 || degraded > 35 {
 		t.Errorf("%d of 40 keys are degraded", degraded)
 	}
-	p.awaitMetric(fmt.Sprintf("stint_store_breaker_open{shard=%q} 1\n", servers[0].Addr()))
+	open := fmt.Sprintf("stint_store_breaker_open{shard=%q} 1\n", servers[0].Addr())
+	await(t, "the circuit opens", func() (bool, string) { // after enough failures, which few of the keys may meet
+		for i := range 40 {
+			check(t, p, "/open", fmt.Sprint(i))
+		}
+		text := p.metrics()
+		return strings.Contains(text, open), text
+	})
 	servers[0].Thaw()
 	await(t, "the server is back", func() (bool, string) {
 		for i := range 40 {

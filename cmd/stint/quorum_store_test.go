@@ -124,7 +124,7 @@ func TestMistakesAboutAQuorumAreNamed(t *testing.T) {
 }
 
 func TestReplayOnAQuorumDecidesAsInMemory(t *testing.T) {
-	_, url := quorumOf(t)
+	servers, url := quorumOf(t)
 	for i, limit := range replayLimits[:3] {
 		stdin := traffic(uint64(i), 100)
 		want, wantSummary := replayed(t, stdin, "--limit", limit, "--by", "key")
@@ -133,4 +133,11 @@ func TestReplayOnAQuorumDecidesAsInMemory(t *testing.T) {
 			t.Errorf("%s: a quorum\n%s\nmemory\n%s", limit, gotSummary, wantSummary)
 		}
 	}
+	await(t, "the replays have left no key", func() (bool, string) {
+		keys := ""
+		for _, s := range servers {
+			keys += s.Must("KEYS", "*")
+		}
+		return strings.TrimSpace(keys) == "", keys
+	})
 }

@@ -107,6 +107,7 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if err == nil && report.DecisionLog == nil {
 		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
 	}
+	printLate(cmd.ErrOrStderr(), report.Late, report.Events, report.LastUS)
 	err = errors.Join(err, store.cleanUp(ctx), decisions.close())
 	if err == nil || report.Events > 0 { // a replay that fails at once leaves the old page
 		err = errors.Join(err, html.write(f.page(&report, &options, args)))

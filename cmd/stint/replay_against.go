@@ -110,6 +110,9 @@ func onServer(rules string) bool {
 // load reads the rules that a flag names, and returns their name in reports.
 func (f *replayReport) load(c *cobra.Command, flag, rules string) (set *rule.Set, name string, err error) {
 	name = rules
+	if rules == standardInput {
+		return nil, "", usagef("--%s: - names no rules here, because standard input is for recordings (name a file or a folder)", flag)
+	}
 	if onServer(rules) {
 		if set, name, err = f.fetch(c.Context(), rules); err != nil {
 			return nil, "", fmt.Errorf("--%s %s: %w", flag, rules, err)
@@ -148,5 +151,17 @@ func (f *replayReport) fetch(ctx context.Context, rules string) (set *rule.Set, 
 		return nil, "", unreached(err, "is stint serve running? Give --server or STINT_SERVER the URL of its --admin listener")
 	}
 	set, err = rule.Parse(ruleFiles(of.Files)...)
-	return set, versionLine(&of.Version), err
+	return set, nameOf(&of.Version, rules), err
+}
+
+// nameOf returns the name of rules of a server in reports. A version with a canary has two rule
+// sets: the old rules are those in force for most callers, and its number means the new ones.
+func nameOf(v *adminclient.Version, rules string) string {
+	switch {
+	case v.Canary == nil:
+		return versionLine(v)
+	case rules == liveRules:
+		return fmt.Sprintf("version %d, the old rules beside its canary", v.Version)
+	}
+	return fmt.Sprintf("version %d, the new rules of its canary", v.Version)
 }

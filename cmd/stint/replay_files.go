@@ -118,11 +118,26 @@ func printNothingRead(out io.Writer, events, outside, unreadable int64) {
 	switch {
 	case events > 0:
 	case outside > 0:
-		fmt.Fprintf(out, "nothing was read: all %d events are before --since or after --until\n", outside)
+		fmt.Fprintf(out, "nothing was read: no event is within --since and --until, and %d are outside\n", outside)
 	case unreadable == 0: // lines that cannot be read are printed
 		fmt.Fprintln(out, "nothing was read: the inputs have no lines (check their names, and that logging is on)")
 	}
 }
+
+// printLate warns of a recording with many events that are decided after newer ones. One line with a
+// time far ahead is enough: nothing after it is put in order.
+func printLate(out io.Writer, late, events, newest int64) {
+	if late*leastLate <= events {
+		return
+	}
+	fmt.Fprintf(out, `warning: %d of %d events are late, so more of them are denied
+  why: a time before them in the recording is more than --reorder ahead (the last time is %s)
+  mend: give the files of a rotated log as separate arguments, leave wrong times out with --until, or raise --reorder
+`, late, events, replay.TimeText(newest))
+}
+
+// leastLate is the reciprocal of the share of late events that printLate does not warn of.
+const leastLate = 100
 
 // printBadLines prints the first unreadable lines, and the number of all others.
 func printBadLines(out io.Writer, first []replay.BadLine, all int64) {

@@ -148,15 +148,20 @@ func endingSignals() []os.Signal {
 	return list
 }
 
+// cleanUpTime bounds the deletion of the keys of a replay: a server may hang.
+const cleanUpTime = 5 * time.Minute
+
 // cleanUp deletes the keys of the replay, also after an interruption, and closes
 // the store.
 func (s *replayStore) cleanUp(ctx context.Context) error {
 	if s.forget == nil {
 		return nil
 	}
-	err := s.forget(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+	defer cancel()
+	err := s.forget(ctx)
 	if err != nil {
-		err = fmt.Errorf("keys below %s: could not be deleted, and expire by themselves: %w", s.prefix, err)
+		err = fmt.Errorf("the counts below %s could not all be deleted, and expire by themselves: %w", s.prefix, err)
 	}
 	return errors.Join(err, s.close())
 }

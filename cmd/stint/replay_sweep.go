@@ -59,6 +59,7 @@ func (f *replayFlags) sweep(cmd *cobra.Command, args []string, o replay.Options)
 	if err == nil && report.DecisionLog == nil {
 		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
 	}
+	printLate(cmd.ErrOrStderr(), report.Late, report.Events, report.LastUS)
 	if !f.report.json {
 		return errors.Join(err, report.WriteText(cmd.OutOrStdout(), s.name))
 	}

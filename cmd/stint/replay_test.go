@@ -35,7 +35,7 @@ func TestEmptyLogsAreReported(t *testing.T) {
 		if got := runIn(t, "", append(command, empty)...); got.status != 0 || !strings.Contains(got.errors, "nothing was read: the inputs have no lines (check") {
 			t.Errorf("%v: %+v", command, got)
 		}
-		if got := runIn(t, "", append(command, "--until", "2001-01-01T00:00:00Z", sampleLog)...); got.status != 0 || !strings.Contains(got.errors, "nothing was read: all 39 events are before --since or after --until") {
+		if got := runIn(t, "", append(command, "--until", "2001-01-01T00:00:00Z", sampleLog)...); got.status != 0 || !strings.Contains(got.errors, "nothing was read: no event is within --since and --until, and 39 are outside") {
 			t.Errorf("%v: %+v", command, got)
 		}
 		if got := runIn(t, "", append(command, "none.log")...); got.status != exitFailed || !strings.Contains(got.errors, "open none.log: ") || !strings.Contains(got.errors, "(check the name, and the folder in which the command runs)") {
@@ -43,6 +43,25 @@ func TestEmptyLogsAreReported(t *testing.T) {
 		}
 		if got := runIn(t, "", append(command, sampleLog)...); strings.Contains(got.errors, "nothing was read") {
 			t.Errorf("%v: %+v", command, got)
+		}
+	}
+}
+
+// Events after a line with a time far ahead are not put in order, which changes the decisions on them.
+func TestLateEventsAreWarnedOf(t *testing.T) {
+	jump := `192.0.2.99 - - [03/Mar/2100:07:12:00 +0000] "GET / HTTP/1.1" 200 1`
+	jumps := writeFile(t, filepath.Join(t.TempDir(), "jump.log"), jump+"\n"+contentOf(t, sampleLog))
+	for _, command := range [][]string{
+		{"replay", "--limit", "6/m", "--by", "ip"}, {"replay", "--limit", "6/m", "--sweep", "limit=6..7", "--by", "ip"}, {"suggest", "--by", "ip"},
+	} {
+		got := runIn(t, "", append(command, jumps)...)
+		if got.status != 0 || !strings.Contains(got.errors, "10 of 40 events are late, so more of them are denied\n") || !strings.Contains(got.errors, "(the last time is 2100-03-03T07:12:00Z)\n") || !strings.Contains(got.errors, "give the files of a rotated log as separate arguments") || !regexp.MustCompile(`(?m)^late +10$`).MatchString(got.out) {
+			t.Errorf("%v: %+v", command, got)
+		}
+		for _, orderly := range [][]string{{sampleLog}, {sampleLog, sampleLog}, {"--until", "2030-01-01T00:00:00Z", jumps}} {
+			if got := runIn(t, "", append(command, orderly...)...); got.status != 0 || strings.Contains(got.errors, "late") {
+				t.Errorf("%v %v: %+v", command, orderly, got)
+			}
 		}
 	}
 }
@@ -70,6 +89,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		"limitWithoutBy":   {2, "--by: is missing", []string{"--limit", "10/m", sampleLog}},
 		"wrongLimit":       {2, `"10/x" is not a limit`, []string{"--limit", "10/x", "--by", "ip", sampleLog}},
 		"wrongRules":       {2, "wrong.yaml:3:5:", []string{"--rules", wrongRules, sampleLog}},
+		"pipedRules":       {2, "--rules: - names no rules here", []string{"--rules", "-", sampleLog}},
 		"noRules":          {2, "none.yaml", []string{"--rules", "none.yaml", sampleLog}},
 		"otherStore":       {2, "store: mysql:// is not a store", []string{"--store", "mysql://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
 		"wrongStore":       {2, "a cluster has only database 0", []string{"--store", "redis-cluster://user:secret@host/1", "--limit", "10/m", "--by", "ip", sampleLog}},
@@ -345,6 +365,8 @@ func TestReplayOfAPartOfALog(t *testing.T) {
 		{[]string{"--since", "2026-03-03T07:12:30Z"}, 22, 17},
 		{[]string{"--until", "2026-03-03t07:12:30z"}, 17, 22},
 		{[]string{"--since", "1h"}, 0, 39},
+		{[]string{"--since", "2d"}, 0, 39},
+		{[]string{"--since", "20000d", "--until", "0d"}, 39, 0},
 		{[]string{"--until", "0s"}, 39, 0},
 	} {
 		got := runIn(t, "", append(append([]string{"replay", "--limit", "3/m", "--by", "ip", "--json"}, c.args...), sampleLog)...)

@@ -338,7 +338,6 @@ func loadRules(path string, in io.Reader) (set *rule.Set, err error) {
 		return nil, err
 	}
 	if problems := emergency.CheckSet(set); problems != nil {
-		problems[0].File = path
 		return nil, problems
 	}
 	return set, nil

@@ -88,6 +88,7 @@ func TestRulesAreExplained(t *testing.T) {
 		{`{"headers":{"user-agent":"curl"}}`, exitUsage, `(write each header by itself, as "header:user-agent":"curl")`, nil},
 		{`{"user":`, exitUsage, "attributes: is not a JSON object of texts", nil},
 		{`[1]`, exitUsage, "attributes: is not a JSON object of texts", nil},
+		{`null`, exitUsage, "attributes: is not a JSON object of texts", nil},
 		{`{"ip":"x"}`, exitUsage, `ip: "x" is not an address`, nil},
 		{``, exitUsage, "attributes: is missing", nil},
 		{`{}`, exitUsage, "cost: -1 is out of range", []string{"--cost", "-1"}},

@@ -209,7 +209,7 @@ func (c *wholeChange) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	printWarnings(c.errs, trial.Warnings)
+	printWarnings(c.errs, localProblems(trial.Warnings, c.files))
 	if err := c.checkWarnings(trial.Warnings); err != nil {
 		return err
 	}
@@ -288,9 +288,9 @@ func (c *wholeChange) explained(err error) error {
 	return err
 }
 
-// localProblems replaces the file names in mistakes that a server found with
+// localProblems replaces the file names in mistakes or warnings of a server with
 // the paths of the local files.
-func localProblems(list rule.Problems, files []rule.File) error {
+func localProblems(list rule.Problems, files []rule.File) rule.Problems {
 	for i := range list {
 		for _, f := range files {
 			if len(files) == 1 || strings.HasSuffix(f.Name, "/"+list[i].File) {

@@ -106,7 +106,7 @@ func (f *adminFlags) validate(ctx context.Context, path string, samples [][]byte
 		err = localProblems(refused.Problems, files)
 	}
 	if err == nil {
-		printWarnings(f.errs, v.Warnings)
+		printWarnings(f.errs, localProblems(v.Warnings, files))
 	}
 	return v, a, err
 }

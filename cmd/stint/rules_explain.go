@@ -71,7 +71,7 @@ func (f *explainFlags) read(set *rule.Set) (rule.Map, error) {
 		return nil, usagef(`attributes: is missing (write it as '{"api_key":"alice","path":"/v1/orders"}')`)
 	}
 	given := map[string]any{}
-	if err := json.Unmarshal([]byte(f.attributes), &given); err != nil {
+	if err := json.Unmarshal([]byte(f.attributes), &given); err != nil || given == nil { // nil: null
 		return nil, usagef(`attributes: is not a JSON object of texts (write it as '{"api_key":"alice"}')`)
 	}
 	attributes := rule.Map{}

@@ -57,6 +57,17 @@ func TestAFolderWithoutRulesIsNotApplied(t *testing.T) {
 	}
 }
 
+// A server knows one file by the name rules.yaml, whatever its name is here.
+func TestWarningsOfAServerNameTheLocalFiles(t *testing.T) {
+	a := administer(t)
+	path := a.file("mine.yaml", "rules:\n  - {id: logins, match: {path: /login}, limit: 10, window: 60}\n")
+	for _, what := range []string{"diff", "impact", "apply"} {
+		if got := a.run(exitDone, nil, "rules", what, path); !strings.HasPrefix(got.errors, path+":2:") || !strings.Contains(got.errors, ": warning: ") {
+			t.Errorf("%s: %q", what, got.errors)
+		}
+	}
+}
+
 // A newer server may find mistakes that this program does not know.
 func TestMistakesFoundByAServerNameTheLocalFiles(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 
 func newShadowCommand() *cobra.Command {
 	f := &topFlags{by: "shadow", whole: true}
-	f.table = func(out io.Writer, top *adminclient.Top) error { return printShadow(out, top, f.limit) }
+	f.table = func(out io.Writer, top *adminclient.Top) error { return printShadow(out, top, f.rule, f.limit) }
 	c := &cobra.Command{
 		Use:   "shadow",
 		Short: "Show which requests and keys rules in shadow mode would have denied",
@@ -32,9 +32,13 @@ them, and the command fails if one does not answer, after the sum of the others.
 }
 
 // printShadow prints the sum of each rule over all keys, and the most keys of all rules.
-func printShadow(out io.Writer, top *adminclient.Top, most int) error {
+func printShadow(out io.Writer, top *adminclient.Top, id string, most int) error {
 	l := &printer{w: out}
-	if len(top.Items) == 0 {
+	switch {
+	case len(top.Items) == 0 && id != "":
+		l.printf("rule %s would have denied no request in shadow mode since %s\n", cell(id), timestamp(top.Since))
+		return l.err
+	case len(top.Items) == 0:
 		l.printf("no rule in shadow mode would have denied a request since %s\n", timestamp(top.Since))
 		return l.err
 	}

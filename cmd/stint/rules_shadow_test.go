@@ -35,6 +35,7 @@ rules:
 	if got := lines(b.run(exitDone, nil, "rules", "shadow", "--rule", "alone", "--window", "1h").out); len(got) != 4 {
 		t.Errorf("%q", got)
 	}
+	a.run(exitDone, []string{"rule old would have denied no request in shadow mode since "}, "rules", "shadow", "--rule", "old")
 	if items, _ := b.json("key", "top", "--by", "shadow")["items"].([]any); len(items) != 3 {
 		t.Errorf("%v", items)
 	}

@@ -155,7 +155,7 @@ func (f *showFlags) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if !f.json {
-		_, _ = fmt.Fprintln(f.errs, versionLine(&s.Version))
+		_, _ = fmt.Fprintln(f.errs, versionLine(&s.Version)+whoseRules(&s.Version, len(args) > 0))
 	}
 	if f.rule+f.tier != "" {
 		return f.part(s.Files)
@@ -182,6 +182,17 @@ func versionLine(v *adminclient.Version) string {
 		line += fmt.Sprintf(", a canary for %s of the callers", percent(v.Canary.Share))
 	}
 	return line
+}
+
+// whoseRules says which of the two rule sets of a canary is printed.
+func whoseRules(v *adminclient.Version, named bool) string {
+	switch {
+	case v.Canary == nil:
+		return ""
+	case named:
+		return "; these are its new rules"
+	}
+	return "; these are the old rules, which all others have"
 }
 
 // part prints one rule or tier. It finds the part in the files instead of asking

@@ -148,7 +148,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.Var(&f.leaseTime, "lease-time", "longest `TIME` to hold tokens of a rule, or of a limit of Envoy's, with consistency: leased, 10ms to 10s, or off: every check asks the store")
 	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of keys in a shared store, and of keys or tables of rules in a database")
 	flags.IntVar(&f.nodes, "nodes", 0, "number of nodes that share the limits while a shared store fails; 0 counts the nodes that announce themselves in it")
-	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "most bytes that this node keeps in Redis for limits that callers bring")
+	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "most bytes that this node keeps in a shared store for limits that callers bring")
 	flags.Int64Var(&f.maxRequestIDBytes, "max-request-id-bytes", redisstore.DefaultOnceBytes, "most bytes that this node keeps, in Redis or in memory, for request ids of the last minute")
 	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "most keys that the memory store holds")
 	flags.IntVar(&f.maxCallerKeys, "max-caller-keys", 0, "most further keys that the memory store holds for limits that callers bring, as to /v1/take; 0 is half of --max-keys")

@@ -74,8 +74,8 @@ func quorumOptions(url string, password *secret.Text) (o quorumstore.Options, er
 	return o, nil
 }
 
-// newQuorum makes a store on a quorum for a replay, which records its keys. All servers must
-// answer, because the keys of the replay are a quorum of their own.
+// newQuorum makes a store on a quorum for a replay, which can find the keys of a prefix. All servers
+// must answer, because the keys of the replay are a quorum of their own.
 func (f *replayFlags) newQuorum(s *replayStore, password *secret.Text, clock func() time.Time, log *slog.Logger) (stint.Store, error) {
 	options, err := quorumOptions(f.store, password)
 	if err != nil {
@@ -92,7 +92,6 @@ func (f *replayFlags) newQuorum(s *replayStore, password *secret.Text, clock fun
 	if err != nil {
 		return nil, usagef("store: %w", err)
 	}
-	recorder := newStateRecorder(store)
-	s.forget, s.close = recorder.forgetAll, store.Close
-	return recorder, nil
+	s.forget, s.close = store.Clear, store.Close
+	return store, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,6 +264,23 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 				t.Errorf("%q, %q", got.errors, got.out)
 			}
 		})
+	}
+}
+
+// An editor finds the place of a mistake at the beginning of a line, also of one that only a
+// server finds.
+func TestMistakesOfRulesBeginWithTheirPlace(t *testing.T) {
+	for name, text := range map[string]string{
+		"of the file":   "rules: [{id: a, limit: 1/s, windw: 60}]\n",
+		"of the server": "rules: [{id: a, limit: 1/s}]\nidentity: ['jwt:sub']\n",
+		"of the id":     "rules: [{id: emergency, limit: 1/s}]\n",
+		"of the store":  "rules: [{id: a, limit: 1/s, store: other}]\n",
+	} {
+		file := writeFile(t, filepath.Join(t.TempDir(), "r.yaml"), text)
+		got := command(t, nil, "serve", "--rules", file)
+		if got.status != exitUsage || !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(file)+`:\d+:\d+: `).MatchString(got.errors) {
+			t.Errorf("%s: status %d, %q", name, got.status, got.errors)
+		}
 	}
 }
 

@@ -117,8 +117,8 @@ func newQuorumReplaceCommand() *cobra.Command {
 		Use:   "replace --old HOST --new HOST URL",
 		Short: "Put an empty server in the place of one of a quorum",
 		Long: `Put an empty server in the place of one of a redis-quorum:// store. URL names the
-servers as they are before. All of them but the old one must answer, and the new one
-too. From then on they refuse calls of nodes whose --store does not name the new
+servers as they are before. If the old one still runs, stop it first. All others must
+answer, and the new one too. From then on they refuse calls of nodes whose --store does not name the new
 server, so start those again with the new URL: until then, each rule's
 on_store_failure decides. After an error, run the command again: servers that have
 left the old list may refuse all calls until then.

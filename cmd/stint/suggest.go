@@ -79,6 +79,7 @@ func (f *suggestFlags) run(cmd *cobra.Command, args []string) error {
 	if err == nil && report.DecisionLog == nil {
 		printNothingRead(cmd.ErrOrStderr(), report.Events, report.Outside, report.Unreadable)
 	}
+	printLate(cmd.ErrOrStderr(), report.Late, report.Events, report.LastUS)
 	if !f.json {
 		return errors.Join(err, report.WriteText(cmd.OutOrStdout()))
 	}

@@ -82,9 +82,18 @@ func TestBusiestCallersAreListed(t *testing.T) {
 			t.Errorf("%v: %s, want %s", c.args, s, c.want)
 		}
 	}
-	shortened := runIn(t, log, "suggest", "--by", "api_key", "--callers", "2", "-")
-	if !regexp.MustCompile(`\nsk_live…[0-9a-f]{6} +7 +63.64 % +5 +7 +7\n`).MatchString(shortened.out) || strings.Contains(shortened.out, "1234567890") {
-		t.Error(shortened.out)
+	for by, log := range map[string]string{"api_key": log, "key": strings.ReplaceAll(log, "api_key", "key")} {
+		shortened := runIn(t, log, "suggest", "--by", by, "--callers", "2", "-")
+		if !regexp.MustCompile(`\nsk_live…[0-9a-f]{6} +7 +63.64 % +5 +7 +7\n`).MatchString(shortened.out) || strings.Contains(shortened.out, "1234567890") {
+			t.Error(shortened.out)
+		}
+	}
+	// A decision log has hashes in place of keys, which are shown whole. Other inputs have keys.
+	decisions := writeFile(t, filepath.Join(t.TempDir(), "decisions.jsonl"), strings.Repeat(`{"t_us":1772521925000000,"key":"sk_p…","id":"5f1e2d3c4b5a69788796a5b4c3d2e1f0","api_key":"5f1e2d3c4b5a69788796a5b4c3d2e1f0",`+
+		`"path":"/x","cost":1,"rule":"orders","allowed":true,"limit":100,"remaining":0,"degraded":false,"limits":["a/b"],"sample_rate":1,"sampled":true}`+"\n", 4))
+	mixed := runIn(t, strings.ReplaceAll(log, "api_key", "key"), "suggest", "--by", "key", "--callers", "3", decisions, "-")
+	if !strings.Contains(mixed.out, "\n5f1e2d3c4b5a69788796a5b4c3d2e1f0 ") || !strings.Contains(mixed.out, "\nsk_live…") || strings.Contains(mixed.out, "1234567890") {
+		t.Error(mixed.out, mixed.errors)
 	}
 }
 

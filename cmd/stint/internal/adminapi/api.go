@@ -200,7 +200,7 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request, handler http.Handl
 		writeError(w, &apiError{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Message: "use " + allow})
 		return
 	}
-	writeError(w, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: "no such endpoint (see /openapi.yaml)"})
+	writeError(w, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: "no such endpoint (see /openapi.yaml; checks and takes are on the --http listener)"})
 }
 
 // statusOnly is a ResponseWriter that keeps only the headers.

@@ -33,6 +33,8 @@ type claim struct {
 	gate    bool     // the limit is the gate of a penalty
 	penalty bool     // the limit is one of those by which a penalty counts
 	list    rule.List
+	shadow  bool // the rule is in shadow mode
+	any     bool // one limit of the rule is enough
 }
 
 // limitBody is the state of one limit for a key.
@@ -45,6 +47,8 @@ type limitBody struct {
 	Before       *int64 `json:"remaining_before,omitempty"` // set by a grant
 	Degraded     bool   `json:"degraded,omitempty"`
 	Listed       string `json:"listed,omitempty"` // deny or allow: the key is on that list and is not counted
+	Shadow       bool   `json:"shadow,omitempty"` // the rule is in shadow mode: it denies nothing
+	Any          bool   `json:"any,omitempty"`    // the rule denies only if none of its limits admits
 	Words        string `json:"words"`            // the limit in words
 }
 
@@ -190,7 +194,7 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 	}
 	list := [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[c.list]
 	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
-		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list, Words: words}, a.ofStore(c.Limit, err)
+		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list, Shadow: c.shadow, Any: c.any, Words: words}, a.ofStore(c.Limit, err)
 }
 
 // eachState calls do for every state that the request names. It calls it for none
@@ -370,7 +374,8 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 		if k.units > 0 && one.Penalty.Has(c.Limit) {
 			continue // a refund does not end a penalty
 		}
-		list = append(list, claim{c, one.ID, set.By(one), one.Penalty != nil && c.Limit == one.Penalty.Gate, one.Penalty.Has(c.Limit), on})
+		penalty := one.Penalty.Has(c.Limit)
+		list = append(list, claim{Claim: c, rule: one.ID, by: set.By(one), gate: one.Penalty != nil && c.Limit == one.Penalty.Gate, penalty: penalty, list: on, shadow: one.Mode == rule.Shadow, any: one.Any() && !penalty})
 	}
 	return list, err
 }

@@ -70,6 +70,22 @@ func TestRulesThatAreOffDoNotCount(t *testing.T) {
 	}
 }
 
+// A limit that is used up need not deny: the rule may be in shadow mode, or need one limit of several.
+func TestLimitsSayWhetherTheyDeny(t *testing.T) {
+	f := newFixture(t, `rules:
+  - {id: watched, match: {path: /a}, by: [api_key], limit: 3/h, mode: shadow}
+  - {id: either, match: {path: /a}, by: [api_key], combine: any, limits: [{limit: 2, window: 1h}, {limit: 500, window: 2h}]}
+  - {id: paths, match: {path: /a}, by: [api_key, path], limit: 4/h}
+`)
+	body := f.want(200, "POST", "/v1/peek", `{"rule":"*","attributes":{"api_key":"alice","path":"/a"}}`).body
+	for id, want := range map[string]string{"watched": `"shadow":true,"words"`, "either": `"any":true,"words"`, "paths": `"reset_after_ms":0,"words"`} {
+		_, rest, _ := strings.Cut(body, `"rule":"`+id+`"`)
+		if limit, _, _ := strings.Cut(rest, "}"); !strings.Contains(limit, want) {
+			t.Errorf("%s: no %s in %s", id, want, body)
+		}
+	}
+}
+
 // An address alone is that of a caller, for rules that count by address.
 func TestAnAddressAloneIsCounted(t *testing.T) {
 	f := newFixture(t, "rules:\n  - {id: logins, by: [ip], limit: 5, window: 60}\n  - {id: users, by: [user], limit: 5, window: 60}\n  - {id: pairs, by: [ip, path], limit: 5, window: 60}\n")

@@ -64,6 +64,8 @@ var ruleOrders = map[string]func(a, b *ruleBody) int{
 	"denied":   func(a, b *ruleBody) int { return cmp.Compare(b.Rates.Denied, a.Rates.Denied) },
 	"share":    func(a, b *ruleBody) int { return cmp.Compare(deniedShare(b), deniedShare(a)) },
 	"shadow":   func(a, b *ruleBody) int { return cmp.Compare(b.Rates.Shadow, a.Rates.Shadow) },
+	"mode":     func(a, b *ruleBody) int { return strings.Compare(a.Mode, b.Mode) },
+	"changed":  func(a, b *ruleBody) int { return cmp.Compare(newestChange(b), newestChange(a)) },
 }
 
 func requests(b *ruleBody) float64 {
@@ -77,6 +79,14 @@ func deniedShare(b *ruleBody) float64 {
 	return 0
 }
 
+// newestChange returns the version that changed a rule last, or 0 if it is not known.
+func newestChange(b *ruleBody) uint64 {
+	if b.Changed == nil {
+		return 0
+	}
+	return b.Changed.Version
+}
+
 // ruleList answers GET /v1/rules?q=…&sort=denied&limit=100&offset=0 with the rules in force, in
 // words and with their rates.
 func (a *API) ruleList(r *request) (any, error) {
@@ -84,7 +94,7 @@ func (a *API) ruleList(r *request) (any, error) {
 	sort := cmp.Or(query.Get("sort"), "position")
 	order := ruleOrders[sort]
 	if order == nil {
-		return nil, badRequest("sort: %.40q is not known (use position, id, requests, denied, share or shadow)", sort)
+		return nil, badRequest("sort: %.40q is not known (use position, id, mode, requests, denied, share, shadow or changed)", sort)
 	}
 	limit, err := r.number("limit", defaultRules, 1, mostRules)
 	if err != nil {
@@ -106,15 +116,25 @@ func (a *API) ruleList(r *request) (any, error) {
 		}
 	}
 	body := rulesBody{Version: on.Number, Total: len(all), Found: len(found)}
-	if sort != "position" && sort != "id" {
+	switch sort {
+	case "position", "id", "mode":
+	default:
 		found = a.withRates(found)
+	}
+	versions, _ := a.compared(r.Context())
+	if sort == "changed" {
+		if err := r.Context().Err(); err != nil { // the versions may be missing
+			return nil, err
+		}
+		for _, one := range found {
+			one.Changed = lastChangeOf(one.ID, versions)
+		}
 	}
 	if sort != "position" {
 		slices.SortStableFunc(found, order)
 	}
 	first := min(int(offset), len(found))
 	body.Rules = []ruleBody{}
-	versions, _ := a.compared(r.Context())
 	for _, one := range a.withRates(found[first:min(first+int(limit), len(found))]) {
 		one.Changed = lastChangeOf(one.ID, versions)
 		body.Rules = append(body.Rules, *one)

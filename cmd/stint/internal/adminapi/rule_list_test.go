@@ -1,7 +1,10 @@
 package adminapi
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -39,6 +42,7 @@ func TestRulesAreListedInWords(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"": "orders logins", "?sort=denied": "logins orders", "?sort=id": "logins orders", "?sort=share": "logins orders", "?sort=requests": "logins orders",
+		"?sort=mode": "orders logins", "?sort=changed": "orders logins",
 		"?offset=1": "logins", "?limit=1": "orders", "?offset=9": "", "?q=/orders": "orders", "?q=none": "", "?rule=orders": "orders", "?rule=order": "",
 	} {
 		if ids := idsOf(t, f.want(200, "GET", "/v1/rules"+query, "")); ids != want {
@@ -48,9 +52,46 @@ func TestRulesAreListedInWords(t *testing.T) {
 	for _, query := range []string{"sort=size", "limit=0", "limit=1001", "offset=-1"} {
 		f.want(400, "GET", "/v1/rules?"+query, "")
 	}
+	f.want(200, "PUT", "/rules/orders", `{"limit":"9/m","match":{"path":"/orders"},"mode":"shadow"}`)
+	f.want(200, "PUT", "/rules/logins", `{"limit":"9/m","by":["ip"]}`)
+	for query, want := range map[string]string{"?sort=changed": "logins orders", "?sort=mode": "logins orders"} {
+		if ids := idsOf(t, f.want(200, "GET", "/v1/rules"+query, "")); ids != want {
+			t.Errorf("%s after a change: %q, want %q", query, ids, want)
+		}
+	}
 	f.want(200, "PUT", "/rules/orders", `{"limit":"7/s"}`)
 	if got := f.want(200, "GET", "/v1/rules", ""); !strings.Contains(got.body, "7 a second for each API key") {
 		t.Errorf("after a change: %s", got.body)
+	}
+}
+
+// leavingLive is the rates for a client that leaves while another request reads the rules.
+type leavingLive struct {
+	fixedLive
+
+	leave func()
+}
+
+func (l leavingLive) Rates(ids ...string) map[string]live.Rates {
+	l.leave()
+	return l.fixedLive.Rates(ids...)
+}
+
+// An order by the last change is refused while the changes cannot be read: it would be that of the
+// files.
+func TestAnOrderByChangesNeedsTheChanges(t *testing.T) {
+	f := newFixture(t, shop)
+	ctx, leave := context.WithCancel(t.Context())
+	f.Live = leavingLive{leave: func() {
+		leave()
+		select {
+		case f.reading <- struct{}{}:
+		default: // the rates are read once more
+		}
+	}}
+	r := httptest.NewRequestWithContext(ctx, "GET", "/v1/rules?sort=changed", nil)
+	if got, err := f.ruleList(&request{Request: r}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

@@ -175,6 +175,9 @@ type State struct {
 	ResetMS   int64  `json:"reset_after_ms"`
 	Degraded  bool   `json:"degraded,omitempty"`
 	Listed    string `json:"listed,omitempty"` // deny, allow, or empty
+	Shadow    bool   `json:"shadow,omitempty"` // the rule is in shadow mode: it denies nothing
+	Any       bool   `json:"any,omitempty"`    // the rule denies only if none of its limits admits
+	Words     string `json:"words,omitempty"`  // the limit in words; empty: from an older server
 }
 
 // Top is the keys with the highest counts.

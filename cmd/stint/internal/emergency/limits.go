@@ -22,10 +22,12 @@ const HeaderName = "X-Stint-Emergency"
 
 // CheckSet returns an error for rules that use the id of the emergency.
 func CheckSet(set *rule.Set) rule.Problems {
-	if set.Rule(Rule) == nil {
-		return nil
-	}
-	return rule.Problems{{File: "rules", What: "the id " + Rule + " is reserved for stint emergency", Mend: "give the rule another id"}}
+	return set.CheckIDs(func(id string) error {
+		if id != Rule {
+			return nil
+		}
+		return errors.New("the id " + Rule + " is reserved for stint emergency (give the rule another id)")
+	})
 }
 
 // InForce is an emergency with its limits compiled. It is immutable.

@@ -33,7 +33,7 @@ const (
 	checkMembers = memberAttributes | memberCost | memberRequestID
 	limitMembers = memberKey | memberLimit | memberLimits | memberOnFailure | memberCombine
 	takeMembers  = limitMembers | memberCost | memberAt | memberRequestID
-	peekMembers  = memberAttributes | limitMembers
+	peekMembers  = memberAttributes | limitMembers | memberRequestID // which a peek ignores
 	itemMembers  = memberAttributes | takeMembers
 )
 

@@ -15,6 +15,8 @@ type Router struct {
 	Paths   map[string]Route
 	Folders []Folder
 	Errors  ErrorWriter
+	// Elsewhere says, in the error of an unknown path, where other endpoints are. May be empty.
+	Elsewhere string
 }
 
 // Route is the endpoint of one path. GET allows HEAD too; an empty method allows any.
@@ -40,7 +42,7 @@ func (t *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, ok := t.Paths[r.URL.Path]
 	switch {
 	case !ok:
-		t.Errors.write(w, r, &apiError{http.StatusNotFound, codeNotFound, "there is nothing at " + shown(r.URL.Path)})
+		t.Errors.write(w, r, &apiError{http.StatusNotFound, codeNotFound, "there is nothing at " + shown(r.URL.Path) + t.Elsewhere})
 	case !found.allows(r.Method):
 		w.Header().Set("Allow", found.allowed())
 		t.Errors.write(w, r, &apiError{http.StatusMethodNotAllowed, codeMethod, "use " + found.allowed()})

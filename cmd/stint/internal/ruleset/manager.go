@@ -242,10 +242,19 @@ func (m *Manager) setOf(v *Version) (*rule.Set, error) {
 			break
 		}
 		if err := m.Check(one); err != nil {
-			return nil, &InvalidError{Number: v.Number, Err: err}
+			return nil, &InvalidError{Number: m.numberInErrors(v), Err: err}
 		}
 	}
 	return set, nil
+}
+
+// numberInErrors returns the number of a version for errors about its rules. The place of a
+// mistake in files says enough: it comes first, where editors look for it.
+func (m *Manager) numberInErrors(v *Version) uint64 {
+	if m.Local {
+		return 0
+	}
+	return v.Number
 }
 
 func (m *Manager) enforce(r *running, asked bool) bool {

@@ -54,6 +54,32 @@ func TestGatewayDecidesWhateverTheDeadline(t *testing.T) {
 	}
 }
 
+// A leaky bucket does not delay a request past the deadline of its client: it denies the
+// request at once, and charges nothing.
+func TestGatewayDelaysNothingPastTheDeadline(t *testing.T) {
+	s := run(t, Config{
+		Rules:   rulesFile(t, "rules:\n  - {id: a, by: [api_key], algorithm: leaky_bucket, limit: 1, window: 1h, params: {queue: 5}}\n"),
+		Gateway: "127.0.0.1:0", Upstreams: echo(t),
+	})
+	for i, c := range []struct {
+		field, value string
+		want         int
+	}{
+		{"X-Deadline-Ms", "20000", http.StatusOK}, // without a delay
+		{"X-Deadline-Ms", "300", http.StatusTooManyRequests},
+		{"X-Deadline-Ms", "0", http.StatusTooManyRequests},
+		{"Grpc-Timeout", "300m", http.StatusTooManyRequests},
+	} {
+		got := s.get("gateway", "/", "X-API-Key", "k", c.field, c.value)
+		if got.status != c.want || c.want != http.StatusOK && got.header.Get("Retry-After") == "" {
+			t.Errorf("request %d: got %d %v %s, want %d", i, got.status, got.header, got.body, c.want)
+		}
+	}
+	if got := s.post("http", "/v1/peek", `{"attributes":{"api_key":"k"}}`); !strings.Contains(got.body, `"remaining":5`) {
+		t.Errorf("the denied requests were charged: %s", got.body)
+	}
+}
+
 // The bounds on slow clients around the gateway do not outlast the client's own deadline.
 func TestGatewayObeysTheDeadlineOfASlowClient(t *testing.T) {
 	silent := func(_ http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/http1server"
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
@@ -19,6 +20,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/tracing"
 	"github.com/stintdev/stint/cmd/stint/internal/w3ctrace"
 	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/resilience/deadline"
 )
 
 // Bounds of every HTTP listener.
@@ -153,6 +155,7 @@ func (l serverLog) Write(p []byte) (int, error) {
 // httpHandler returns the handler of the http listener.
 func (s *Server) httpHandler() http.Handler {
 	t := s.newRouter()
+	t.Elsewhere = " (see /openapi.yaml; rules, keys, nodes and metrics are on the --admin listener)"
 	httpapi.New(httpapi.Options{
 		Decider: s.newDecider(metrics.Check, metrics.Take),
 		Auth:    s.newForwardAuth(),
@@ -211,6 +214,9 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 		r.SetAPIKey(v.identity.APIKey)
 		v = v.canary.of(v, r)
 	}
+	if d.surface == metrics.Gateway {
+		ctx = withUsableDelay(ctx, r.Request)
+	}
 	answer, err := v.surfaces[d.surface].decider.Decide(ctx, r)
 	markEmergency(v.emergency, &answer)
 	d.rules.metrics.ObserveCheck(d.surface, time.Since(started), spanOf(ctx, r.Header).TraceID())
@@ -222,6 +228,16 @@ func (d *requestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 		d.rules.metrics.RequestEnded(d.surface, ending, 1)
 	}
 	return answer, err
+}
+
+// withUsableDelay has a leaky bucket deny a request that it would delay past the deadline of
+// its client. The gateway waits for the delay, so such a request would be answered too late,
+// and charged for nothing.
+func withUsableDelay(ctx context.Context, r *http.Request) context.Context {
+	if left, ok := (deadline.Middleware{}).TimeLeft(r); ok {
+		return stint.WithMaxDelay(ctx, left)
+	}
+	return ctx
 }
 
 // spanOf returns the span of a request.

@@ -181,8 +181,11 @@ func TestWrongRequestIDsAreRefused(t *testing.T) {
 	if got := s.do("POST", "http", "/v1/take", with(`"a"`), []string{"Idempotency-Key", "a"}); got.status != http.StatusOK {
 		t.Errorf("one name twice: %d %s", got.status, got.body)
 	}
-	if got := s.post("http", "/v1/peek", with(`"a"`)); got.status != http.StatusBadRequest {
-		t.Errorf("a peek: %d %s", got.status, got.body)
+	if got := s.post("http", "/v1/peek", `{"request_id":"a","key":"k","limit":`+hourly+`}`); got.status != http.StatusOK || !strings.Contains(got.body, `"remaining":9`) {
+		t.Errorf("a peek ignores the id, also that of a take: %d %s", got.status, got.body)
+	}
+	if got := s.post("http", "/v1/peek", `{"attributes":{"api_key":"c"},"request_id":"a"}`); got.status != http.StatusOK {
+		t.Errorf("a peek at the rules: %d %s", got.status, got.body)
 	}
 	if n := s.left("k"); n != 9 {
 		t.Errorf("%d of 10 are left", n)
