@@ -99,6 +99,21 @@ func TestUnknownPartsAndEmptyRacesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", nothing, err)
 		}
 	}
+	for only, want := range map[string]string{"stores": "stores/all stores/postgres", "stores/postgres": "stores/postgres", "hot": ""} {
+		o, err := parse([]string{"-only", only})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, part := range []string{"stores/all", "stores/postgres"} {
+			if o.runs(part) {
+				got = append(got, part)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("-only %s runs %q", only, got)
+		}
+	}
 	if _, err := parse([]string{"-rounds=1", "-slice=1ms", "-keys=32"}); err != nil {
 		t.Errorf("the least: %v", err)
 	}

@@ -128,10 +128,12 @@ func (g *gatewayRace) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		g.seen[s.name] = &gatewayFigures{}
-		runners = append(runners, g.runner(s, func() wrkRun {
-			run, err := g.load(ctx, script, s.addr)
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s: %w", s.name, err))
+		runners = append(runners, g.runner(s, func() (run wrkRun) {
+			if failed != nil {
+				return run
+			}
+			if run, failed = g.load(ctx, script, s.addr); failed != nil {
+				failed = fmt.Errorf("%s: %w", s.name, failed)
 			}
 			return run
 		}))

@@ -37,12 +37,14 @@ func (o options) race(cpus int) race {
 	return r
 }
 
+// runs reports whether a part runs. The name of a part of parts begins with theirs and a slash.
 func (o options) runs(part string) bool {
-	return len(o.only) == 0 || slices.Contains(o.only, part)
+	whole, _, _ := strings.Cut(part, "/")
+	return len(o.only) == 0 || slices.Contains(o.only, part) || slices.Contains(o.only, whole)
 }
 
 // partNames are the values of -only, in the order in which the parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "stores", "algorithms", "lease", "server", "observability", "envoy", "gateway", "replay"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "stores", "stores/all", "stores/postgres", "stores/memcached", "stores/quorum", "stores/dynamo", "algorithms", "lease", "server", "observability", "envoy", "gateway", "replay"}
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -87,7 +89,7 @@ func runParts(ctx context.Context, o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(context.Context, options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"stores", overAllStores}, {"stores", overPostgres}, {"stores", overMemcached}, {"stores", overQuorum}, {"stores", overDynamo}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"stores/all", overAllStores}, {"stores/postgres", overPostgres}, {"stores/memcached", overMemcached}, {"stores/quorum", overQuorum}, {"stores/dynamo", overDynamo}, {"algorithms", algorithms}, {"lease", overLeases}, {"server", overServers}, {"observability", overObservability}, {"envoy", overEnvoy}, {"envoy", overEnvoyService}, {"gateway", overGateway}, {"replay", replaying}} {
 		if !o.runs(p.name) {
 			continue
 		}
