@@ -271,7 +271,40 @@ func TestStateThatIsWrittenAgainExpiresByItsNewLimit(t *testing.T) {
 	if out, _, err := r.take(t, later, refilled("0.001", 1)); err != nil || out[0].Allowed {
 		t.Error("its charges are forgotten after a minute", out, err)
 	}
-	if out, changes, err := r.take(t, later, group(claim("b", "5/d", -1))); err != nil || len(changes) != 0 {
-		t.Error("a refund to a key without charges wrote", out, changes, err)
+}
+
+// A refund that changes nothing, such as any of a leaky bucket, brings the end of a charge forward under no
+// numbers, and writes nothing.
+func TestRefundOfNothingWritesNothing(t *testing.T) {
+	limit := func(s stint.Spec) stint.Limit {
+		l, err := s.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	slow := limit(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 3, Window: time.Hour, Queue: 2})
+	fast := limit(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 3_600_000, Window: time.Hour, Queue: 2})
+	window := limit(stint.Spec{Algorithm: stint.FixedWindow, Limit: 3, Window: time.Minute})
+	of := func(key string, l stint.Limit, cost int64) stint.Group {
+		return group(stint.Claim{Key: key, Limit: l, Cost: cost})
+	}
+	r := rows{}
+	if _, _, err := r.take(t, noon, of("a", slow, 3), of("a", fast, -1), of("b", window, 1)); err != nil {
+		t.Fatal(err)
+	}
+	later := noon.Add(2 * time.Minute)
+	if _, _, err := r.take(t, later, group(claim("a", "5/d", 1))); err != nil { // drops states that have ended
+		t.Fatal(err)
+	}
+	if out, _, err := r.take(t, later, of("a", slow, 3)); err != nil || out[0].Allowed {
+		t.Error("the queue of an hour is empty after two minutes", out, err)
+	}
+	for _, key := range []string{"b", "c"} { // its window has ended; it was never charged
+		out := make([]stint.Decision, 1)
+		changes, err := storekit.DecideWithSkew([]stint.Group{of(key, window, -1)}, r, later, time.Hour, out)
+		if err != nil || len(changes) != 0 {
+			t.Errorf("%s: %v, %v", key, changes, err)
+		}
 	}
 }

@@ -133,15 +133,35 @@ func (s *state) load(c *stint.Claim) error {
 }
 
 func (s *state) step(c *stint.Claim, now int64, dry bool) stint.Decision {
+	refund := c.Cost < 0 && c.Cost != stint.Forget && !dry
+	var before []byte
+	if refund {
+		before = c.Limit.AppendState(nil, &s.live)
+	}
 	d := c.Limit.Step(&s.live, now, c, dry)
 	if dry {
 		return d
 	}
 	s.err = nil
-	if c.Cost != 0 && d.Allowed || d.Granted > 0 {
-		s.wrote, s.until = true, now+d.ResetAfter.Microseconds()
+	until := now + d.ResetAfter.Microseconds()
+	switch {
+	case refund && slices.Equal(before, c.Limit.AppendState(nil, &s.live)):
+		if d.ResetAfter == 0 || until <= s.ends() { // a refund of nothing brings no end forward
+			return d
+		}
+	case !refund && (c.Cost == 0 || !d.Allowed) && d.Granted == 0:
+		return d
 	}
+	s.wrote, s.until = true, until
 	return d
+}
+
+// ends returns when the state expires.
+func (s *state) ends() int64 {
+	if s.wrote {
+		return s.until
+	}
+	return s.expires
 }
 
 // encode returns the state to store, when it expires, and whether either differs from what
