@@ -45,6 +45,49 @@ func TestAnEndedStateDoesNotHideANewerOneOfAHigherClass(t *testing.T) {
 	})
 }
 
+// A limit gets numbers of a higher class, so its state moves there, which one server misses: it has the former
+// state in the lower class. Another one restarts, and is read with that one for a short limit, by a call that is
+// denied. That confirms the former state in a newer write, and still the one that was moved counts.
+func TestAStateThatOthersConfirmDoesNotHideTheOneThatReplacedIt(t *testing.T) {
+	t.Parallel()
+	slow, fast := simLimit(stint.Spec{Rule: "r", Capacity: simBurst, RefillRate: "0.02"}), simLimit(stint.Spec{Rule: "r", Capacity: simBurst, RefillRate: "1"})
+	for name, first := range map[string][]stint.Limit{"moved": {fast}, "moved there and back": {slow, fast}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steadilyBy(t, rules{keepsRows: true}, 3, 12*time.Hour, func(t *testing.T, s *simulation) {
+				n, other, late := s.nodes[0], s.nodes[1], s.nodes[2]
+				const young, has, lacks = 0, 1, 2
+				elapse(5 * time.Second)
+				take := func(l stint.Limit, cost int64) {
+					if d, err := n.takeOf(l, cost); err != nil || !d.Allowed {
+						t.Errorf("%+v, %v", d, err)
+					}
+				}
+				for _, l := range first {
+					take(l, 1)
+				}
+				elapse(simTimeout) // until all servers have it
+				n.setCut(lacks)
+				take(slow, 2)
+				n.setCut()
+				s.servers[young].restart(false)
+				if err := n.backend.tend(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				elapse(12 * time.Second) // it is old enough for the short limit
+				other.setCut(has)
+				if h := other.takeN("k", simBurst+1, true, false); h.err != nil || h.allowed {
+					t.Errorf("%+v", h)
+				}
+				elapse(simTimeout)
+				if d, err := late.takeOf(slow, 2); err != nil || d.Allowed {
+					t.Errorf("of %d units, %d were taken: %+v, %v", simBurst, len(first)+2, d, err)
+				}
+			})
+		})
+	}
+}
+
 // A limit got numbers of a lower class. A write that charges it reaches one server alone, and leaves a
 // copy in the old class there. The writer settles the classes of its limits without that server, decides
 // again, and is denied by another limit: no copy of its charge may be found later.

@@ -560,9 +560,15 @@ func simulate(t *testing.T, r rules, script func(s *simulation) error) (s *simul
 // script does. It begins at a time of the day.
 func steadily(t *testing.T, servers int, at time.Duration, script func(t *testing.T, s *simulation)) {
 	t.Helper()
+	steadilyBy(t, rules{}, servers, at, script)
+}
+
+// steadilyBy is steadily under rules of the simulation.
+func steadilyBy(t *testing.T, r rules, servers int, at time.Duration, script func(t *testing.T, s *simulation)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(at)
-		s := newSimulation(1, servers, rules{}, 0)
+		s := newSimulation(1, servers, r, 0)
 		s.steady = true
 		s.found(t)
 		s.calm.Store(true)

@@ -241,13 +241,15 @@ func contentsOf(chosen []part, now time.Time) (c contents, ok bool) {
 			return contents{}, false
 		}
 		for _, s := range states {
-			switch before, class, known := c.find(s.Scope); {
+			switch newer, in, known := c.find(s.Scope); {
 			case !known:
 				here.states = append(here.states, s)
-			case class < p.class && !before.Expires.After(now.Add(-maxSkew)) && s.Expires.After(before.Expires):
-				c.drop(s.Scope) // it has ended by all clocks
+			case in.class < p.class && in.ballot != p.ballot && !newer.Expires.After(now.Add(-maxSkew)) && s.Expires.After(newer.Expires):
+				// It has ended by all clocks. It may be the older one, confirmed by readers who were too
+				// young for the other class.
+				c.drop(s.Scope)
 				here.states = append(here.states, s)
-			case class < p.class:
+			case in.class < p.class:
 				here.copied = append(here.copied, s)
 			}
 		}
@@ -263,15 +265,14 @@ func (c *contents) drop(scope string) {
 	}
 }
 
-// find returns the newest state of a scope, and its class.
-func (c *contents) find(scope string) (s storekit.StoredState, class uint8, known bool) {
+// find returns the newest state of a scope, and the part that it is in.
+func (c *contents) find(scope string) (s storekit.StoredState, in part, known bool) {
 	for i := range c.parts {
-		states := c.parts[i].states
-		if at := slices.IndexFunc(states, func(s storekit.StoredState) bool { return s.Scope == scope }); at >= 0 {
-			return states[at], c.parts[i].class, true
+		if s, known = stateOf(c.parts[i].states, scope); known {
+			return s, c.parts[i].part, true
 		}
 	}
-	return s, 0, false
+	return s, in, false
 }
 
 // highest returns the highest class that has the same state as a part of a class.

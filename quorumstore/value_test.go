@@ -85,12 +85,14 @@ func TestAStateThatMovesStaysInItsOldClassOnce(t *testing.T) {
 	}
 	written = ballotAll(written, ballot{2, 1})
 	for name, parts := range map[string][]part{"written": written, "confirmed": ballotAll(renew(written, maxClass, at), ballot{3, 1})} {
-		read, again, ok := unite(parts, maxClass, at)
-		if !ok || !slices.Equal(again, moved) {
-			t.Errorf("%s: %+v became %+v", name, moved, again)
-		}
-		if _, got, _ := cas.SplitItem(read); !bytes.Equal(got, storekit.JoinValue(states)) {
-			t.Errorf("%s: %x is read as %x", name, charged, read)
+		for _, now := range []time.Time{at, at.Add(time.Hour)} { // also once it has ended: what it replaced counts no more
+			read, again, ok := unite(parts, maxClass, now)
+			if !ok || !slices.Equal(again, moved) {
+				t.Errorf("%s: %+v became %+v", name, moved, again)
+			}
+			if _, got, _ := cas.SplitItem(read); !bytes.Equal(got, storekit.JoinValue(states)) {
+				t.Errorf("%s: %x is read as %x", name, charged, read)
+			}
 		}
 		// Another write has replaced the lower classes.
 		left, _, _ := unite(append([]part{{class: 10, ballot: ballot{4, 1}}}, parts[len(parts)-2:]...), maxClass, at)
@@ -136,7 +138,7 @@ func TestAnUnchangedStateIsNotInALowerClassAlone(t *testing.T) {
 	}
 }
 
-// A state of a lower class that has ended does not hide one of a higher class that has not.
+// A state of a lower class that has ended does not hide one of another write in a higher class, which has not.
 func TestAnEndedStateHidesNothing(t *testing.T) {
 	t.Parallel()
 	value, at := wideValue(t)
