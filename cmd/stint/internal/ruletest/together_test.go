@@ -70,8 +70,8 @@ func TestALimitThatChangesUnderLoadIsHandedOutOnce(t *testing.T) {
 				done.Go(func() {
 					for !stop.Load() {
 						d, err := n.check()
-						if err != nil {
-							t.Error(err)
+						if err != nil || d.Degraded {
+							t.Errorf("%+v, %v", d, err)
 							return
 						}
 						if d.Allowed {
