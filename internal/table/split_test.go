@@ -2,6 +2,7 @@ package table
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -32,12 +33,19 @@ func (t *Table) shardsOpen() (n int) {
 	return n
 }
 
+// newSmall returns a table with as few shards at first as on a machine with two processors, so that
+// its shards split on every machine.
+func newSmall(o Options) *Table {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	return New(o)
+}
+
 func TestGrowingTableSplitsItsShardsAndLosesNoState(t *testing.T) {
 	fourth := 200_000
 	if testing.Short() {
 		fourth = 40_000
 	}
-	table := New(Options{Bound: 10 * fourth, Judge: shares{}})
+	table := newSmall(Options{Bound: 10 * fourth, Judge: shares{}})
 	if table.shardsOpen() >= len(table.shards)/2 {
 		t.Fatalf("%d of %d shards are open at the start", table.shardsOpen(), len(table.shards))
 	}
@@ -63,7 +71,7 @@ func TestGrowingTableSplitsItsShardsAndLosesNoState(t *testing.T) {
 // Callers cannot choose identities, but by chance one shard may be split twice
 // before another is split once.
 func TestShardsMayBePartedUnequally(t *testing.T) {
-	table := New(Options{Bound: 2_000_000, Judge: shares{}})
+	table := newSmall(Options{Bound: 2_000_000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(7, 8))
 	first := uint64(table.shards[0].mask)
 	for shard, keys := range []int{10_000, splitKeys + 1} {
@@ -82,7 +90,7 @@ func TestShardsMayBePartedUnequally(t *testing.T) {
 }
 
 func TestWideStatesGoWithTheirShard(t *testing.T) {
-	table := New(Options{Bound: 1_000_000, Judge: shares{}})
+	table := newSmall(Options{Bound: 1_000_000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(5, 6))
 	ids := make([]ID, 100_000)
 	for i := range ids {
@@ -117,7 +125,7 @@ func TestWideStatesGoWithTheirShard(t *testing.T) {
 
 // A goroutine that waits for a shard during a split still finds its state.
 func TestShardsArePartedUnderTheEyesOfMany(t *testing.T) {
-	table := New(Options{Bound: 2_000_000, Judge: shares{}})
+	table := newSmall(Options{Bound: 2_000_000, Judge: shares{}})
 	var wait sync.WaitGroup
 	for worker := range 4 {
 		wait.Go(func() {
@@ -144,7 +152,7 @@ func TestShardsArePartedUnderTheEyesOfMany(t *testing.T) {
 // The weight stays correct when one goroutine clears a table while others fill
 // it, split its shards and add wide states.
 func TestClearingATableThatIsBeingFilledKeepsItsWeight(t *testing.T) {
-	table := New(Options{Bound: 2_000_000, Judge: shares{}})
+	table := newSmall(Options{Bound: 2_000_000, Judge: shares{}})
 	var wait sync.WaitGroup
 	for worker := range 3 {
 		wait.Go(func() {
