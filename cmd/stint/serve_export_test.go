@@ -33,6 +33,7 @@ import (
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 const (
@@ -479,13 +480,9 @@ func TestDeadAndHangingCollectors(t *testing.T) { //nolint:tparallel // only its
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { hanging.Close() })
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
+	dead := testserver.FreeAddr(t)
 	for name, url := range map[string]string{
-		"dead http": "http://" + dead.Addr().String(), "dead grpc": "grpc://" + dead.Addr().String(),
+		"dead http": "http://" + dead, "dead grpc": "grpc://" + dead,
 		"hanging http": "http://" + hanging.Addr().String(), "hanging grpc": "grpc://" + hanging.Addr().String(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -526,12 +523,7 @@ func TestDeadAndHangingCollectors(t *testing.T) { //nolint:tparallel // only its
 func TestTotalsSurviveADeadCollector(t *testing.T) {
 	c, url := startCollector(t, false)
 	target := strings.TrimPrefix(url, "http://")
-	reserved, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := reserved.Addr().String()
-	reserved.Close()
+	address := testserver.FreeAddr(t)
 	p := startServer(t, quick("OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_TRACES_EXPORTER=none"))
 	for range 5 {
 		checkWithTrace(t, p, callersParent)

@@ -112,7 +112,7 @@ func newServer(t T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, dir: dir, port: freePort(t)}
+	s := &Server{t: t, dir: dir, port: testserver.FreePort(t, "tcp")}
 	t.Cleanup(func() {
 		defer os.RemoveAll(dir)
 		select {
@@ -125,19 +125,6 @@ func newServer(t T) *Server {
 		}
 	})
 	return s
-}
-
-// freePort returns a port that is free now.
-func freePort(t T) int {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	n, _ := strconv.Atoi(port)
-	return n
 }
 
 // Addr returns the host and port that the emulator listens on.

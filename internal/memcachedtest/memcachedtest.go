@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // T is the part of [testing.TB] that this package uses. A benchmark program, which is no
@@ -52,7 +54,7 @@ func Start(t T, options ...string) *Server {
 	if err != nil {
 		t.Skip("needs Memcached, which is not installed (run scripts/install-test-servers)")
 	}
-	s := &Server{t: t, binary: binary, options: options, port: freePort(t)}
+	s := &Server{t: t, binary: binary, options: options, port: testserver.FreePort(t, "tcp")}
 	t.Cleanup(func() {
 		if s.cmd != nil {
 			s.Kill()
@@ -185,22 +187,4 @@ func (s *Server) Stat(name string) string {
 	}
 	s.t.Fatalf("the server has no statistic %s", name)
 	return ""
-}
-
-func freePort(t T) int {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

@@ -3,12 +3,13 @@ package pgtest
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // patience bounds the start of a server.
@@ -36,7 +37,7 @@ func newProcess(t T) process {
 	if err := ownFolder(dir); err != nil {
 		t.Skipf("needs PostgreSQL, which does not run as root: %v", err)
 	}
-	return process{t: t, dir: dir, port: freePort(t)}
+	return process{t: t, dir: dir, port: testserver.FreePort(t, "tcp")}
 }
 
 // Processes returns the process ids of the server and its children as they run now.
@@ -113,26 +114,4 @@ func (p *process) must(err error) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// The ports are below the kernel's range for clients, so that a restarted server finds
-// its port still free, and are none of those of package redistest.
-const (
-	firstPort = 6_500
-	lastPort  = 10_999
-)
-
-// freePort returns a port without a listener. It is random, so that two tests do not take
-// the same one before their servers listen.
-func freePort(t T) int {
-	t.Helper()
-	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-		if err == nil && l.Close() == nil {
-			return port
-		}
-	}
-	t.Fatalf("no free port from %d to %d", firstPort, lastPort)
-	return 0
 }

@@ -1,4 +1,5 @@
-// Package testserver finds the server programs that tests and benchmarks run.
+// Package testserver finds the server programs that tests and benchmarks run, and ports
+// for servers.
 //
 // scripts/install-wheels and scripts/install-ratelimit keep pinned versions in
 // .cache/servers, one folder per server. They are independent of what the system has on

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // timeout bounds every wait.
@@ -97,7 +99,7 @@ func Run(t *testing.T, environment ...string) string {
 // once it listens.
 func Serve(t *testing.T, environment ...string) (url string) {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := testserver.FreeAddr(t)
 	p := Start(t, append(environment, "ADDR="+addr)...)
 	for {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
@@ -111,17 +113,6 @@ func Serve(t *testing.T, environment ...string) (url string) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// freeAddr returns an address of the loopback interface that nothing listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Get sends a GET request with these header fields, each a name and a value, and drops

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/internal/testserver"
 	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
@@ -264,7 +265,7 @@ func TestWhatIsTheClientsDoingOpensNoCircuit(t *testing.T) {
 
 // An upstream that cannot be reached needs no second witness.
 func TestFailuresToConnectAlwaysCount(t *testing.T) {
-	g := newGuarded(t, GroupOptions{Servers: servers(urlOf(t, "http://"+freePort(t))), Breaker: &breaker.Options{MinimumCalls: 4, Window: time.Hour, OpenFor: time.Minute}})
+	g := newGuarded(t, GroupOptions{Servers: servers(urlOf(t, "http://"+testserver.FreeAddr(t))), Breaker: &breaker.Options{MinimumCalls: 4, Window: time.Hour, OpenFor: time.Minute}})
 	for range 4 {
 		g.ask(t, 1)
 		g.clock.advance(maxBackOff)

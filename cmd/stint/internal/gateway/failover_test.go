@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // clock is a clock that a test sets.
@@ -24,14 +26,6 @@ type clock struct{ at atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(1_700_000_000, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
-
-// freePort returns an address without a listener.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l := listen(t, "127.0.0.1:0")
-	defer l.Close()
-	return l.Addr().String()
-}
 
 func listen(t *testing.T, addr string) net.Listener {
 	t.Helper()
@@ -65,7 +59,7 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ 
 
 func TestUpstreamThatFallsIsTriedAgain(t *testing.T) {
 	var c clock
-	addr := freePort(t)
+	addr := testserver.FreeAddr(t)
 	s := startOn(t, addr, echo)
 	g := newGateway(t, toServers(urlOf(t, "http://"+addr)))
 	g.now = c.now
@@ -96,7 +90,7 @@ func TestUpstreamThatFallsIsTriedAgain(t *testing.T) {
 func TestUpstreamsThatAreAllDownAreTriedOneByOne(t *testing.T) {
 	var c clock
 	live := serve(t, http1, echo)
-	g := newGateway(t, toServers(urlOf(t, "http://"+freePort(t)), urlOf(t, live.URL)))
+	g := newGateway(t, toServers(urlOf(t, "http://"+testserver.FreeAddr(t)), urlOf(t, live.URL)))
 	g.now = c.now
 	dead, back := g.groups[0].upstreams[0], g.groups[0].upstreams[1]
 	dead.health.dialFailed(c.now(), 0)
@@ -129,7 +123,7 @@ func TestFailedDialGoesToTheNextUpstreamWithItsBody(t *testing.T) {
 		t.Run(schemes[0]+" then "+schemes[1], func(t *testing.T) {
 			live := serve(t, http1, echo)
 			g := newGateway(t, toServers(
-				urlOf(t, schemes[0]+"://"+freePort(t)), urlOf(t, schemes[1]+"://"+live.Listener.Addr().String()),
+				urlOf(t, schemes[0]+"://"+testserver.FreeAddr(t)), urlOf(t, schemes[1]+"://"+live.Listener.Addr().String()),
 			))
 			for range 4 {
 				if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusOK || w.Body.String() != "body" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/internal/testserver"
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
@@ -17,7 +18,7 @@ func TestFallbackAnswersWhenNoUpstreamDoes(t *testing.T) {
 	silent := serve(t, http1, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	failing := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	broken, _ := rude(t, "no answer of HTTP\r\n\r\n")
-	gone := urlOf(t, "http://"+freePort(t))
+	gone := urlOf(t, "http://"+testserver.FreeAddr(t))
 	for _, c := range []struct {
 		name     string
 		upstream *url.URL

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 func TestARouteChangesHeaders(t *testing.T) {
@@ -54,7 +56,7 @@ func TestARouteChangesHeaders(t *testing.T) {
 
 func TestTheGatewaysOwnAnswersKeepTheirHeaders(t *testing.T) {
 	g := newGateway(t, Options{
-		Groups: []GroupOptions{{Name: "a", Servers: servers(urlOf(t, "http://"+freePort(t)))}},
+		Groups: []GroupOptions{{Name: "a", Servers: servers(urlOf(t, "http://"+testserver.FreeAddr(t)))}},
 		Routes: []RouteOptions{{Group: "a", ResponseHeaders: HeaderOptions{Set: map[string]string{"Cache-Control": "max-age=3600"}}}},
 	})
 	w := httptest.NewRecorder()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 func TestPausesGrowAndOneRequestFindsOut(t *testing.T) {
@@ -185,11 +187,11 @@ func TestChecksOverSockets(t *testing.T) {
 	}{
 		"connects":             {"http://" + addr, "", true},
 		"connectsToH2C":        {"h2c://" + addr, "", true},
-		"cannotConnect":        {"http://" + freePort(t), "", false},
+		"cannotConnect":        {"http://" + testserver.FreeAddr(t), "", false},
 		"pathAnswersWell":      {"http://" + addr + "/base", "/healthz", true},
 		"pathAnswersWellByH2C": {"h2c://" + addr + "/base", "/healthz", true},
 		"pathAnswersBadly":     {"http://" + addr + "/base", "/other", false},
-		"pathCannotConnect":    {"http://" + freePort(t), "/healthz", false},
+		"pathCannotConnect":    {"http://" + testserver.FreeAddr(t), "/healthz", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(t, Options{Groups: []GroupOptions{{Servers: servers(urlOf(t, c.target)), HealthPath: c.path}}})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stintdev/stint/internal/testserver"
 	"github.com/stintdev/stint/resilience/retry"
 )
 
@@ -130,7 +131,7 @@ func TestRetryThatFindsNoUpstreamDoesNotSayThatNothingWasSent(t *testing.T) {
 }
 
 func TestUpstreamsThatCannotBeReachedAreTriedAgain(t *testing.T) {
-	g := newGuarded(t, GroupOptions{Servers: servers(urlOf(t, "http://"+freePort(t))), Retry: &RetryOptions{Attempts: 3}})
+	g := newGuarded(t, GroupOptions{Servers: servers(urlOf(t, "http://"+testserver.FreeAddr(t))), Retry: &RetryOptions{Attempts: 3}})
 	w := send(t, g, http.MethodGet)
 	if w.Code != http.StatusServiceUnavailable || errorCode(t, w.Body.String()) != "UPSTREAM_UNAVAILABLE" || g.counts["retries"].Load() != 2 {
 		t.Errorf("got %d %s after %d retries", w.Code, w.Body, g.counts["retries"].Load())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/internal/testserver"
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
@@ -39,7 +40,7 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 		{"answers", answering(200), http.MethodGet, "/", 200, 1, 0},
 		{"refuses", answering(503), http.MethodGet, "/", 503, 1, 1},
 		{"tooSlow", urlOf(t, silent.URL), http.MethodGet, "/", 504, 1, 1},
-		{"gone", urlOf(t, "http://"+freePort(t)), http.MethodGet, "/", 503, 0, 0},
+		{"gone", urlOf(t, "http://"+testserver.FreeAddr(t)), http.MethodGet, "/", 503, 0, 0},
 		{"broken", broken, http.MethodGet, "/", 502, 0, 0},
 		{"refused", answering(200), http.MethodGet, "/a/../../b", 400, 0, 0},
 		{"noProxy", answering(200), http.MethodConnect, "/", 405, 0, 0},

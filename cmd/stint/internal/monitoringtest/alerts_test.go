@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // A failure reaches the receiver of Alertmanager within this number of scrapes.
@@ -27,7 +27,7 @@ func TestAlertsReachTheirReceiver(t *testing.T) {
 	t.Parallel()
 	receiver := startAlertmanager(t)
 	cluster := redistest.Cluster(t, 3, 0, "--cluster-require-full-coverage", "no")
-	addr := processtest.FreeAddr(t)
+	addr := testserver.FreeAddr(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: all, by: [api_key], limit: 1000/s}]\n")
 	stint := scrapedThrough(t, serve(t, "--http", addr, "--rules", rules, "--store", "redis-cluster://"+cluster.Nodes[0].Addr()))
@@ -64,7 +64,7 @@ func TestDegradedRequestsOfEnvoyReachTheReceiver(t *testing.T) {
 	t.Parallel()
 	receiver := startAlertmanager(t)
 	store := redistest.Server(t)
-	addr, limits := processtest.FreeAddr(t), t.TempDir()
+	addr, limits := testserver.FreeAddr(t), t.TempDir()
 	write(t, filepath.Join(limits, "shop.yaml"), "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 1000, on_store_failure: open}}]\n")
 	admin := serve(t, "--http", addr, "--envoy-config", limits, "--store", "redis://"+store.Addr())
 	startPrometheus(t, receiver.alertmanager, map[string][]string{"stint": {admin}})

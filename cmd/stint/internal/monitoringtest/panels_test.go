@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 	"github.com/stintdev/stint/internal/memcachedtest"
 	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // rules has a rule for each panel of the dashboard Rules.
@@ -118,7 +118,7 @@ func shareStore(t *testing.T) *sharing {
 	gateway := filepath.Join(dir, "gateway.yaml")
 	write(t, s.rules, rules)
 	write(t, gateway, fmt.Sprintf(gatewayConfig, upstream.Listener.Addr()))
-	addr, front, resp := processtest.FreeAddr(t), processtest.FreeAddr(t), processtest.FreeAddr(t)
+	addr, front, resp := testserver.FreeAddr(t), testserver.FreeAddr(t), testserver.FreeAddr(t)
 	args := []string{
 		"--http", addr, "--rules", s.rules, "--store", "redis://" + s.redis.Addr(), "--resp", resp,
 		"--gateway", front, "--gateway-config", gateway, "--gateway-adapt", "gradient", "--gateway-refuse-for", "1s",
@@ -154,7 +154,7 @@ func (s *sharing) suffer(t *testing.T) {
 // inMemory starts a server whose memory is too small for its callers.
 func inMemory(t *testing.T) (admin string) {
 	t.Helper()
-	addr := processtest.FreeAddr(t)
+	addr := testserver.FreeAddr(t)
 	admin = serve(t, "--http", addr, "--max-keys", "1000", "--hot-key-rate", "10")
 	repeat(t, func(n int) {
 		check(addr, fmt.Sprintf("invented%d", n), "/")
@@ -172,7 +172,7 @@ func withStores(t *testing.T) (admin string) {
 // withCanary starts a server with a canary, of whose callers the new rules deny more.
 func withCanary(t *testing.T) (admin string) {
 	t.Helper()
-	addr, source := processtest.FreeAddr(t), "redis://"+redistest.Server(t).Addr()
+	addr, source := testserver.FreeAddr(t), "redis://"+redistest.Server(t).Addr()
 	admin = serve(t, "--http", addr, "--rules", source, "--store", source)
 	for _, change := range []struct{ query, limit string }{{"", "1000/h"}, {"?canary=0.5&abort_above=1", "1/h"}} {
 		text := "rules: [{id: tried, by: [api_key], limit: " + change.limit + "}]\n"

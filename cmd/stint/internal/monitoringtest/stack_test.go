@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/processtest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // stint is the path of the program under test, which the first test that needs it builds.
@@ -59,7 +60,7 @@ func serve(t *testing.T, args ...string) (admin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin = processtest.FreeAddr(t)
+	admin = testserver.FreeAddr(t)
 	processtest.Start(t, admin, program, append([]string{
 		"serve", "--admin", admin, "--grpc", "off", "--state-dir", t.TempDir(),
 	}, args...)...)
@@ -140,7 +141,7 @@ func startPrometheus(t *testing.T, alertmanager string, jobs map[string][]string
 	}
 	config := filepath.Join(dir, "prometheus.yml")
 	write(t, config, text)
-	addr := processtest.FreeAddr(t)
+	addr := testserver.FreeAddr(t)
 	processtest.Start(t, addr, program, "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"),
 		"--web.listen-address", addr, "--log.level", "warn")
 	return &prometheus{"http://" + addr}
@@ -191,7 +192,7 @@ func startAlertmanager(t *testing.T) *notified {
 route: {receiver: test, group_by: ["..."], group_wait: 0s, group_interval: 1s, repeat_interval: 1h}
 receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: false}]}]
 `, receiver.URL))
-	n.alertmanager = processtest.FreeAddr(t)
+	n.alertmanager = testserver.FreeAddr(t)
 	processtest.Start(t, n.alertmanager, program, "--config.file", config, "--storage.path", filepath.Join(dir, "data"),
 		"--web.listen-address", n.alertmanager, "--cluster.listen-address", "", "--log.level", "warn")
 	return n

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // What a collector does not take at the end is logged with its number, and does not keep the
@@ -22,13 +24,9 @@ func TestTheEndSaysWhatWasNotSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { hanging.Close() })
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
+	dead := testserver.FreeAddr(t)
 	for name, url := range map[string]string{
-		"dead http": "http://" + dead.Addr().String(), "dead grpc": "grpc://" + dead.Addr().String(),
+		"dead http": "http://" + dead, "dead grpc": "grpc://" + dead,
 		"hanging http": "http://" + hanging.Addr().String(), "hanging grpc": "grpc://" + hanging.Addr().String(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,16 +9,13 @@ package processtest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -166,34 +163,4 @@ func (p *Process) end() {
 	if p.t.Failed() {
 		p.t.Logf("log of %s:\n%s", filepath.Base(p.cmd.Path), p.log)
 	}
-}
-
-// Ports below those that the kernel assigns to clients, so that the port of a server
-// stays free while the server restarts.
-const (
-	firstPort = 22_000
-	manyPorts = 10_000
-)
-
-// nextPort starts at a random port, because other tests and processes run at the same
-// time.
-var nextPort = func() *atomic.Uint32 {
-	var n atomic.Uint32
-	n.Store(rand.Uint32N(manyPorts))
-	return &n
-}()
-
-// FreeAddr returns an address that no process and no other test uses.
-func FreeAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+int(nextPort.Add(1)%manyPorts)))
-		var c net.ListenConfig
-		if l, err := c.Listen(t.Context(), "tcp", addr); err == nil {
-			_ = l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }

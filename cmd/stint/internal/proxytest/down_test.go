@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/processtest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // soon bounds a request while Stint does not answer: the timeout in the files of
@@ -93,7 +94,7 @@ func TestStoreIsDown(t *testing.T) {
 		p := &proxies[i]
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, p, patient, "--store", "redis://"+processtest.FreeAddr(t))
+			s := newSite(t, p, patient, "--store", "redis://"+testserver.FreeAddr(t))
 			c := s.client(t)
 			before := s.application.reached.Load()
 			got := c.get("/closed")

@@ -167,7 +167,7 @@ func stintWithStatsD(t *testing.T) (*hits, *processtest.Process, string) {
 			h.add(string(packet[:n]))
 		}
 	}()
-	domain, addr := folder(t), processtest.FreeAddr(t)
+	domain, addr := folder(t), testserver.FreeAddr(t)
 	write(t, filepath.Join(domain, "shop.yaml"), countedDomain)
 	p := serveRules(t, addr, "rules: []", "--envoy-config", domain, "--envoy-compat", "--statsd", socket.LocalAddr().String())
 	return h, p, grpcHost + ":" + port(addr)
@@ -198,7 +198,7 @@ func envoysService(t *testing.T, program string) (h *hits, addr string) {
 	}()
 	root := folder(t)
 	write(t, filepath.Join(root, "shop.yaml"), countedDomain)
-	http, debug, addr := processtest.FreeAddr(t), processtest.FreeAddr(t), processtest.FreeAddr(t)
+	http, debug, addr := testserver.FreeAddr(t), testserver.FreeAddr(t), testserver.FreeAddr(t)
 	for name, value := range map[string]string{
 		"RUNTIME_ROOT": filepath.Dir(root), "RUNTIME_SUBDIRECTORY": "", "RUNTIME_APPDIRECTORY": filepath.Base(root), "RUNTIME_WATCH_ROOT": "false",
 		"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": redistest.Server(t).Addr(), "LOG_LEVEL": "warn",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/processtest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // envoyDomain is the configuration in the comment of deploy/envoy/ratelimit.yaml, with
@@ -41,7 +42,7 @@ func newRateLimitSite(t *testing.T, file string, how mode, replace []string, mor
 		args: envoyArgs(filepath.Base(file)), grpc: true,
 	}
 	p.find(t)
-	stintAddr := processtest.FreeAddr(t)
+	stintAddr := testserver.FreeAddr(t)
 	stint := serveDomain(t, stintAddr, more...)
 	s := newSiteAt(t, p, how, stintAddr)
 	s.stint = stint
@@ -238,7 +239,7 @@ func TestEnvoyWhileOneOfTwoStintsDrains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			secondAddr := processtest.FreeAddr(t)
+			secondAddr := testserver.FreeAddr(t)
 			second := serveDomain(t, secondAddr)
 			s := start(t, []string{
 				"    - name: stint\n", "    - name: stint\n" + healthChecks,

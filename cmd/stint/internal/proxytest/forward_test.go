@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/processtest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // site is a proxy between clients, Stint and an application, all running.
@@ -41,7 +42,7 @@ func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
 func newSiteWith(t *testing.T, p *proxy, how mode, rules string, more ...string) *site {
 	t.Helper()
 	p.find(t)
-	stintAddr := processtest.FreeAddr(t)
+	stintAddr := testserver.FreeAddr(t)
 	stint := serveRules(t, stintAddr, rules, more...)
 	s := newSiteAt(t, p, how, stintAddr)
 	s.stint = stint
@@ -193,7 +194,7 @@ func TestEmergencyIsNamed(t *testing.T) {
 		p := &proxies[i]
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			admin := processtest.FreeAddr(t)
+			admin := testserver.FreeAddr(t)
 			s := newSite(t, p, patient, "--admin", admin)
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+admin+"/v1/emergency", strings.NewReader(`{"limit":"1/h","by":"ip","for":"1h"}`))
 			if err != nil {

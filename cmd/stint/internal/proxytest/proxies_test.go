@@ -256,8 +256,8 @@ var exampleAddr = regexp.MustCompile(`127\.0\.0\.1:(8080|3000)\b`)
 // configure copies the files of deploy/ and inserts the test's addresses.
 func (p *proxy) configure(t *testing.T, stint, application string, how mode) *set {
 	t.Helper()
-	s := &set{proxy: p, program: p.find(t), folder: folder(t), addr: processtest.FreeAddr(t)}
-	s.fill = strings.NewReplacer("FOLDER", s.folder, "PORT", port(s.addr), "SPARE", port(processtest.FreeAddr(t)), "MAIN", filepath.Join(s.folder, "main.yaml"), "APPLICATION", port(application))
+	s := &set{proxy: p, program: p.find(t), folder: folder(t), addr: testserver.FreeAddr(t)}
+	s.fill = strings.NewReplacer("FOLDER", s.folder, "PORT", port(s.addr), "SPARE", port(testserver.FreeAddr(t)), "MAIN", filepath.Join(s.folder, "main.yaml"), "APPLICATION", port(application))
 	for _, file := range p.files {
 		text := read(t, filepath.Join("../../../../deploy", file))
 		switch how {

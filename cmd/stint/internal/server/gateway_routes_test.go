@@ -28,6 +28,7 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // groupOf returns a group with servers at these URLs.
@@ -387,13 +388,8 @@ func TestFailuresOfAGroupAreCounted(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close() // nothing listens there now
 	s := run(t, Config{Gateway: "127.0.0.1:0",
-		GatewayGroups: []gateway.GroupOptions{groupOf(t, "broken", broken[0].String()), groupOf(t, "gone", "http://"+l.Addr().String())},
+		GatewayGroups: []gateway.GroupOptions{groupOf(t, "broken", broken[0].String()), groupOf(t, "gone", "http://"+testserver.FreeAddr(t))},
 		GatewayRoutes: []gateway.RouteOptions{{Group: "broken"}, {Name: "gone", Group: "gone", PathPrefix: "/gone/"}}})
 	if got := s.post("gateway", "/", "x"); got.status != http.StatusBadGateway {
 		t.Errorf("got %d %s", got.status, got.body)

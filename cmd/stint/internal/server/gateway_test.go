@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // echo is an upstream that answers with the body of the request.
@@ -224,12 +226,7 @@ func TestHTTP2IsServedWithoutTLS(t *testing.T) {
 
 // The check at the start has failed, and the next one is seconds away.
 func TestGatewayAsksAnUpstreamThatIsBackAtOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	upstreams := []*url.URL{{Scheme: "http", Host: l.Addr().String()}}
-	_ = l.Close()
+	upstreams := []*url.URL{{Scheme: "http", Host: testserver.FreeAddr(t)}}
 	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: a, by: [api_key], limit: 3, window: 3600}\n"), Gateway: "127.0.0.1:0", Upstreams: upstreams})
 	s.logs.wait(t, "upstream is not healthy")
 	for _, remaining := range []string{"2", "1"} { // the charge of a request that could not be sent stands
@@ -238,7 +235,8 @@ func TestGatewayAsksAnUpstreamThatIsBackAtOnce(t *testing.T) {
 			t.Fatalf("while it is down: %d %v", got.status, got.header)
 		}
 	}
-	if l, err = net.Listen("tcp", upstreams[0].Host); err != nil {
+	l, err := net.Listen("tcp", upstreams[0].Host)
+	if err != nil {
 		t.Fatal(err)
 	}
 	back := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // patience bounds the wait for a collector.
@@ -29,7 +31,7 @@ func TestNPMStatsD(t *testing.T) {
 	if _, err := os.Stat("testdata/npm/node_modules/statsd/stats.js"); err != nil {
 		t.Skip("the npm package statsd is not installed (run scripts/install-test-servers)")
 	}
-	port, management := freePort(t, "udp"), freePort(t, "tcp")
+	port, management := testserver.FreePort(t, "udp"), testserver.FreePort(t, "tcp")
 	startNode(t, node, port, management)
 
 	registry := prometheus.NewRegistry()
@@ -100,24 +102,6 @@ func ask(t *testing.T, management int, what string) map[string]string {
 		}
 	}
 	return values
-}
-
-func freePort(t *testing.T, network string) int {
-	t.Helper()
-	if network == "udp" {
-		socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer socket.Close()
-		return socket.LocalAddr().(*net.UDPAddr).Port
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func open(t *testing.T, o Options) *Client {

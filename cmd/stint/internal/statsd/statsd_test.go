@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // sentBy returns the lines that one send of a registry makes.
@@ -176,7 +178,7 @@ func TestADeadCollectorLosesNoCount(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	for _, network := range []string{"udp", "unixgram"} {
 		t.Run(network, func(t *testing.T) {
-			address := fmt.Sprint("127.0.0.1:", freePort(t, "udp"))
+			address := fmt.Sprint("127.0.0.1:", testserver.FreePort(t, "udp"))
 			flag := address
 			if network == "unixgram" {
 				address = filepath.Join(folder, "socket")

@@ -14,9 +14,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // traffic makes requests of a number of callers, with a pause after each, until the test ends. It
@@ -87,7 +87,7 @@ func TestAStoreThatFailsIsShown(t *testing.T) {
 	b.await("document.querySelector('[role=alert] time').title.endsWith('UTC')")
 	b.audit("a banner")
 	other := *w
-	other.admin, other.http, other.state, other.options = processtest.FreeAddr(t), processtest.FreeAddr(t), t.TempDir(), []string{"--store", "memory"}
+	other.admin, other.http, other.state, other.options = testserver.FreeAddr(t), testserver.FreeAddr(t), t.TempDir(), []string{"--store", "memory"}
 	other.start()
 	b.run(chromedp.Navigate(other.pages()))
 	b.signIn(viewer)
@@ -150,7 +150,7 @@ func TestVersionsThatDifferAreShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	other := *w
-	other.admin, other.http, other.state = processtest.FreeAddr(t), processtest.FreeAddr(t), t.TempDir()
+	other.admin, other.http, other.state = testserver.FreeAddr(t), testserver.FreeAddr(t), t.TempDir()
 	other.start()
 	now, nodes := newTab(t, w.pages()+"#/now", desk), newTab(t, w.pages()+"#/nodes", phone)
 	now.signIn(viewer)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/processtest"
 	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // programFolder holds the program under test, and is removed after the last test.
@@ -92,7 +93,7 @@ func newWorld(t *testing.T, options ...string) *world {
 		t.Skip("chromium is not installed (run scripts/install-test-servers)")
 	}
 	axe(t) // skips before the test has begun
-	w := &world{t: t, redis: redistest.Server(t), admin: processtest.FreeAddr(t), http: processtest.FreeAddr(t), state: t.TempDir(), options: options}
+	w := &world{t: t, redis: redistest.Server(t), admin: testserver.FreeAddr(t), http: testserver.FreeAddr(t), state: t.TempDir(), options: options}
 	w.tokens = filepath.Join(w.state, "tokens")
 	w.writeTokens(viewer, operator, admin)
 	w.start()
