@@ -259,6 +259,10 @@ type Status struct {
 func (s *Switch) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.statusLocked()
+}
+
+func (s *Switch) statusLocked() Status {
 	is := Status{State: s.inForce, SourceErr: s.failure, Shareable: s.Source != nil}
 	is.Shared = is.Shareable && !s.own.validAt(time.Now())
 	return is
@@ -282,7 +286,10 @@ type Change struct {
 func (s *Switch) Set(ctx context.Context, c Change) (was State, is Status, err error) {
 	s.switching.Lock()
 	defer s.switching.Unlock()
-	was = s.Status().State
+	s.mu.Lock()
+	was = s.statusLocked().State
+	expected := s.expectedLocked(&c) // of the same moment: a record that comes after it must not be replaced
+	s.mu.Unlock()
 	if c.After != "" && c.After != was.Revision || c.IfOff && was.Revision != "" {
 		return was, s.Status(), ErrChanged
 	}
@@ -296,7 +303,7 @@ func (s *Switch) Set(ctx context.Context, c Change) (was State, is Status, err e
 	if err := r.check(); err != nil {
 		return was, s.Status(), err
 	}
-	state, err := s.send(ctx, r, now, d, &c)
+	state, err := s.send(ctx, r, now, d, expected)
 	if errors.Is(err, ErrChanged) {
 		return was, s.Status(), err
 	}
@@ -329,34 +336,32 @@ func (s *Switch) setOwnLocked(state State) {
 
 // send makes the record that of the source. On a failure it returns a state of this node
 // alone, and the error.
-func (s *Switch) send(ctx context.Context, r Record, now time.Time, d time.Duration, c *Change) (State, error) {
+func (s *Switch) send(ctx context.Context, r Record, now time.Time, d time.Duration, expected string) (State, error) {
 	own := State{Record: r, Ends: now.Add(d)}
 	if s.Source == nil {
 		return own, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sourceTime)
 	defer cancel()
-	stored, err := s.Source.SwitchEmergency(ctx, r, d, s.expected(c))
+	stored, err := s.Source.SwitchEmergency(ctx, r, d, expected)
 	if err != nil {
 		return own, err
 	}
 	return State{Record: stored, Shared: true, Ends: now.Add(d)}, nil
 }
 
-// expected returns the revision that the newest record of the source must have before a change.
-// While no emergency is on, that is the record that this node has read last: another node may
-// have switched one on since.
-func (s *Switch) expected(c *Change) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// expectedLocked returns the revision that the newest record of the source must have before a change. If
+// that of After is no record of the source, or none may be in force, it is the one that this node has read
+// last: another node may have switched since.
+func (s *Switch) expectedLocked(c *Change) string {
 	now := time.Now()
 	switch {
-	case c.IfOff && s.shared.validAt(now):
+	case c.After == "" && !c.IfOff:
+		return ""
+	case !c.IfOff && !s.own.validAt(now):
+		return c.After
+	case s.shared.validAt(now):
 		return s.shared.Revision
-	case c.IfOff:
-		return NoRecord
-	case s.own.validAt(now):
-		return "" // the source does not have the revision of After
 	}
-	return c.After
+	return NoRecord
 }

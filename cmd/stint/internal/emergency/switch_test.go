@@ -144,7 +144,7 @@ func TestOnlyOneOfTwoSwitchesAnEmergencyOn(t *testing.T) {
 		a, b := startNode(t, source, ""), startNode(t, source, "")
 		first, second := on("10/s", 10*time.Minute), on("5/s", 10*time.Minute)
 		first.IfOff, second.IfOff = true, true
-		for range 2 { // in the second round the source has the record that switched off
+		for range 1000 { // from the second round on the source has the record that switched off, and b reads it at any time
 			a.set(first)
 			if _, _, err := b.Set(t.Context(), second); !errors.Is(err, ErrChanged) {
 				t.Error("the other node has not read the record yet:", err)
@@ -366,14 +366,24 @@ func TestAChangeThatIsBasedOnAnotherStateIsRefused(t *testing.T) {
 		if _, _, err := a.Set(t.Context(), change); !errors.Is(err, ErrChanged) {
 			t.Error(err)
 		}
-		source.setDown(true)
-		change.After = a.Status().Revision
-		own := a.set(change)
-		source.setDown(false)
-		change.After = own.Revision
+		alone := func() (revision string) {
+			source.setDown(true)
+			defer source.setDown(false)
+			change.After = a.Status().Revision
+			return a.set(change).Revision
+		}
+		change.After = alone()
 		if is := a.set(change); !is.Shared {
 			t.Errorf("%+v", is)
 		}
+		time.Sleep(2 * time.Second)
+		change.After = alone()
+		b.set(on("9/s", time.Hour))
+		if _, _, err := a.Set(t.Context(), change); !errors.Is(err, ErrChanged) {
+			t.Errorf("after a switching of this node alone: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		a.want("what every node obeys", "9/s")
 	})
 }
 
