@@ -44,16 +44,18 @@ func testClaim(tb testing.TB, key, limit string) stint.Claim {
 // A node that wrote a key last needs one round trip for its next charge, and sends no read.
 func TestAChargeIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
-	s := newTestStore(t, newMemoryServers(3))
-	c := testClaim(t, "k", "1000000/s")
-	for range 20 {
-		if d, err := s.Take(t.Context(), c); err != nil || !d.Allowed {
-			t.Fatal(d, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestStore(t, newMemoryServers(3))
+		c := testClaim(t, "k", "1000000/s")
+		for range 20 {
+			if d, err := s.Take(t.Context(), c); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
 		}
-	}
-	if st := s.Stats(); st.Swaps != 20 || st.Remembered < 15 || st.Lost != 0 || st.Unknown != 0 {
-		t.Errorf("%+v", st)
-	}
+		if st := s.Stats(); st.Swaps != 20 || st.Remembered < 15 || st.Lost != 0 || st.Unknown != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
 }
 
 func BenchmarkHotKey(b *testing.B) {

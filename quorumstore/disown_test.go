@@ -19,7 +19,7 @@ func TestAForeignNodeTakesNoMark(t *testing.T) {
 		s.servers[3].offset, s.servers[4].offset = -5*time.Second, -5*time.Second
 		wrong := s.addNodeOf(0, 3, 4)
 		_ = wrong.backend.tend(context.Background())
-		if s.servers[0].mark.run == disownedRun(s.servers[0].runID()) {
+		if s.servers[0].marked().run == disownedRun(s.servers[0].runID()) {
 			t.Error("a node of another list took the mark of a member")
 		}
 	})
@@ -84,7 +84,7 @@ func TestANodeThatWasSuspendedTakesNoMark(t *testing.T) {
 		})
 		_ = n.backend.tend(context.Background())
 		n.holds(2, nil)
-		if s.servers[2].mark.run == disownedRun(s.servers[2].runID()) {
+		if s.servers[2].marked().run == disownedRun(s.servers[2].runID()) {
 			t.Error("the third server has lost its mark")
 		}
 		for range 60 {
@@ -134,7 +134,7 @@ func TestAServerWithoutAMarkIsNotWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if all := n.backend.serverStats(); s.servers[0].mark.run != disownedRun(s.servers[0].runID()) || all[0].Whole {
+		if all := n.backend.serverStats(); s.servers[0].marked().run != disownedRun(s.servers[0].runID()) || all[0].Whole {
 			t.Errorf("%+v", all)
 		}
 	})

@@ -245,7 +245,7 @@ func TestNoReplacementByAServerWhoseClockIsOff(t *testing.T) {
 			if stint.CodeOf(err) != stint.CodeUnavailable || !strings.Contains(err.Error(), "clock of s"+strconv.Itoa(off)) {
 				t.Error(err)
 			}
-			if s.servers[3].mark != (mark{}) || s.servers[0].mark.members != s.nodes[0].backend.hash {
+			if s.servers[3].marked() != (mark{}) || s.servers[0].marked().members != s.nodes[0].backend.hash {
 				t.Error("a mark was set")
 			}
 			s.servers[off].leap(time.Hour)
@@ -260,15 +260,17 @@ func TestNoReplacementByAServerWhoseClockIsOff(t *testing.T) {
 // Only a new quorum can be founded.
 func TestInitializeSaysWhyItCannot(t *testing.T) {
 	t.Parallel()
-	servers := newMemoryServers(3)
-	b := newBackend(servers, backendOptions{})
-	if err := b.initialize(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	other := newBackend(servers, backendOptions{})
-	if err := other.initialize(t.Context()); stint.CodeOf(err) != stint.CodeInvalid || !strings.Contains(err.Error(), "s1 is a member already") {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		servers := newMemoryServers(3)
+		b := newBackend(servers, backendOptions{})
+		if err := b.initialize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other := newBackend(servers, backendOptions{})
+		if err := other.initialize(t.Context()); stint.CodeOf(err) != stint.CodeInvalid || !strings.Contains(err.Error(), "s1 is a member already") {
+			t.Error(err)
+		}
+	})
 }
 
 // The classes of lives and of ages.

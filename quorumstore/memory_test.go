@@ -40,6 +40,20 @@ func newMemoryServer(label string, clock func() int64) *memoryServer {
 func (s *memoryServer) name() string  { return s.label }
 func (s *memoryServer) runID() string { return s.id }
 
+// marked returns the mark.
+func (s *memoryServer) marked() mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mark
+}
+
+// rowOf returns the row of a key.
+func (s *memoryServer) rowOf(key string) row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows[key]
+}
+
 // startLocked starts another process.
 func (s *memoryServer) startLocked() {
 	s.run++

@@ -229,7 +229,7 @@ func TestARecordIsInTheClassesOfItsCharges(t *testing.T) {
 				if err := n.store.TakeGroups(context.Background(), []stint.Group{g}, make([]stint.Decision, 1)); err != nil {
 					t.Fatal(err)
 				}
-				row := s.servers[0].rows["=k"]
+				row := s.servers[0].rowOf("=k")
 				for _, class := range []uint8{ofRecords, ofDay} {
 					c, ok := contentsOf([]part{row.at(class)}, time.Now())
 					if !ok || len(c.parts) != 1 || len(c.parts[0].records) != 1 || c.parts[0].records[0].charges != 1<<ofDay {
@@ -287,7 +287,7 @@ func rememberedParts(t *testing.T) (parts []part, at time.Time) {
 		if d, err := s.nodes[0].takeOnce("a", simShort, simLong); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		row := s.servers[0].rows["=k"]
+		row := s.servers[0].rowOf("=k")
 		parts, at = slices.Clone(row.parts), time.Now()
 	})
 	slices.SortFunc(parts, func(a, b part) int { return int(a.class) - int(b.class) })
