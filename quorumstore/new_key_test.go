@@ -114,3 +114,42 @@ func TestAReadOfAnotherProcessKeepsThePromise(t *testing.T) {
 		}
 	})
 }
+
+// A read prepares the write of a new key at one server alone, and the next one, at a time when the clocks of
+// no majority are known to agree, prepares nothing. The promise of the one server is then not that of a
+// majority.
+func TestARepeatedReadForgetsWhatTheFirstOnePrepared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(newMemoryServers(3), backendOptions{})
+		if err := b.tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		elapse(time.Minute)
+		if _, err := b.marks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all := []*reading{{key: "k", isNew: true}}
+		for _, m := range b.members[1:] {
+			m.server = failingServer{m.server, errLost}
+		}
+		if _, _, err := b.read(t.Context(), all); err == nil || all[0].prepared == (ballot{}) {
+			t.Fatal(err, all[0].prepared)
+		}
+		for i, m := range b.members {
+			if failing, ok := m.server.(failingServer); ok {
+				m.server = failing.server
+			}
+			m.mu.about.time -= int64(i) * 2 * maxSkew.Microseconds() // as if this process had stood still between the answers
+		}
+		if at := b.quorumTime(); at != 0 {
+			t.Fatal(at)
+		}
+		if _, left, err := b.read(t.Context(), all); err != nil || len(left) > 0 || all[0].err != nil {
+			t.Fatal(left, err, all[0].err)
+		}
+		if m := all[0].item.Memo.(*memo); m.kept != nil {
+			t.Errorf("a majority is taken to have promised %+v", m.kept.next)
+		}
+	})
+}

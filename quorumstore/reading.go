@@ -22,7 +22,7 @@ type reading struct {
 	// would one that finds nothing else any more, because the rows of the others have expired.
 	until time.Time
 
-	prepared ballot // of that write; zero: nothing was prepared
+	prepared ballot // of that write, by the last read; zero: it prepared nothing
 	finished bool   // a majority accepted the newest state
 	wrong    error  // why too few of the members that answered have told the row; nil: enough have
 
@@ -37,7 +37,7 @@ func (b *backend) read(ctx context.Context, pending []*reading) (now int64, left
 	ops := make([]operation, len(pending))
 	now = b.quorumTime()
 	for i, r := range pending {
-		r.item, ops[i] = cas.Item{}, operation{verb: verbRead, key: r.key}
+		r.item, r.prepared, ops[i] = cas.Item{}, ballot{}, operation{verb: verbRead, key: r.key}
 		if r.isNew && now > 0 {
 			r.prepared = newBallot(now, r.seen)
 			ops[i].verb, ops[i].ballot = verbPrepareNew, r.prepared
