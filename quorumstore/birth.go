@@ -19,6 +19,7 @@ type births struct {
 	looked  atomic.Pointer[time.Time] // when look last began one
 	retired atomic.Bool               // no member is marked any more
 	marked  atomic.Bool               // a member had a mark, maybe of another list, so the servers are not new
+	served  atomic.Bool               // this process has read from the quorum
 
 	mu struct {
 		sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -85,17 +86,25 @@ func (b *backend) setFirst(ctx context.Context, m *member, own mark) error {
 	return b.setMarkBy(ctx, m, mark{}, own, min(own.birth, end))
 }
 
-// readFounded is read. It waits for the founding of the quorum, by this process or another
-// one, until the context ends.
+// readFounded is read. A process that has never read from the quorum waits for its founding, by itself
+// or another one, until the context ends.
 func (b *backend) readFounded(ctx context.Context, all []*reading) (now int64, left []*reading, err error) {
-	now, left, err = b.read(ctx, all)
 	var failed error // of the last call of tend
-	for attempt := 0; err != nil || someYoung(all); attempt++ {
-		founding := b.beingFounded()
-		if !founding && (attempt > 0 || err == nil) {
+	for attempt := 0; ; attempt++ {
+		served := b.births.served.Load() // before the read: other calls may be answered first
+		now, left, err = b.read(ctx, all)
+		if err == nil && !someYoung(all) {
+			if !served {
+				b.births.served.Store(true)
+			}
+			return now, left, nil
+		}
+		founding := func() bool { return !served && b.beingFounded() }
+		if (attempt > 0 || err == nil) && !founding() {
 			break
 		}
-		if failed = b.tend(ctx); failed != nil && !founding {
+		// Another process may have begun since the read.
+		if failed = b.tend(ctx); failed != nil && !errors.Is(failed, errMarked) && !founding() {
 			break
 		}
 		if attempt > 0 && !backOff(ctx, attempt) {
@@ -104,7 +113,6 @@ func (b *backend) readFounded(ctx context.Context, all []*reading) (now int64, l
 		for _, r := range all {
 			r.err = nil
 		}
-		now, left, err = b.read(ctx, all)
 	}
 	return now, left, b.withoutMarks(err, failed)
 }
@@ -163,25 +171,25 @@ func someYoung(all []*reading) bool {
 	return false
 }
 
-// beingFounded reports whether some process may be founding the quorum now: a member was
-// marked less than a slack ago, and this process has never seen one that has all counts.
+// beingFounded reports whether some process may be founding the quorum now: of the members with a mark, one
+// was born less than a slack ago, or is to be born, and none that has all counts is older.
 func (b *backend) beingFounded() bool {
-	b.births.mu.Lock()
-	known := b.births.mu.known
-	b.births.mu.Unlock()
-	if known {
-		return false
-	}
-	now := b.quorumTime()
+	now, founding := time.Now(), false
 	for _, m := range b.members {
 		m.mu.Lock()
 		a := m.mu.about
+		at, _ := m.timeAtLocked(now) // of its own clock: no majority of clocks may be known
 		m.mu.Unlock()
-		if a.incarnation != 0 && a.birth > now-b.slack.Microseconds() {
-			return true
+		if a.incarnation == 0 {
+			continue
 		}
+		isNew := a.birth > at-b.slack.Microseconds()
+		if a.ever && !isNew {
+			return false
+		}
+		founding = founding || isNew
 	}
-	return false
+	return founding
 }
 
 func isYoung(err error) bool {

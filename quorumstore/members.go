@@ -79,6 +79,10 @@ func (m *member) learn(a about, sent time.Time) {
 func (m *member) timeAt(now time.Time) (micros int64, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.timeAtLocked(now)
+}
+
+func (m *member) timeAtLocked(now time.Time) (micros int64, known bool) {
 	return m.mu.about.time + now.Sub(m.mu.received).Microseconds(), m.mu.heard
 }
 
