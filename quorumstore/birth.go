@@ -306,6 +306,9 @@ func (b *backend) mayBear(i int, marks []*markReply) bool {
 	if re.incarnation() != 0 || !b.agreeing()[i] {
 		return false
 	}
+	if re.time-b.quorumTime() > skewSlack.Microseconds() { // two clocks that agree with a majority are no further apart
+		return false // its clock was ahead when the mark was read, and would be the time of its birth
+	}
 	if re.mark != (mark{}) && re.mark.members != b.hash {
 		return false
 	}

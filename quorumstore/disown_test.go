@@ -123,6 +123,27 @@ func TestAServerWithAWrongClockKeepsNoOtherFromBirth(t *testing.T) {
 	})
 }
 
+// The clocks of two servers are ahead, and the first one is set right as soon as it has lost its mark. It must
+// not be born by the time of before, or it would be young for that long.
+func TestAClockThatIsSetRightIsNoTimeOfBirth(t *testing.T) {
+	t.Parallel()
+	const ahead = time.Hour
+	steadily(t, 5, 12*time.Hour, func(t *testing.T, s *simulation) {
+		n := s.nodes[0]
+		s.servers[1].leap(ahead)
+		s.servers[3].leap(ahead)
+		first := n.backend.members[1]
+		first.server = &pausing{first.server, func() { s.servers[1].leap(-ahead) }}
+		for range 2 { // as the background work does each second
+			_ = n.backend.tend(context.Background())
+			elapse(time.Second)
+		}
+		if m := s.servers[1].marked(); m.run != s.servers[1].runID() || m.birth > time.Now().Add(n.backend.slack).UnixMicro() {
+			t.Errorf("%+v at %d", m, time.Now().UnixMicro())
+		}
+	})
+}
+
 // A server without a mark of its process does not count, so the metric must not say that it is whole.
 func TestAServerWithoutAMarkIsNotWhole(t *testing.T) {
 	t.Parallel()
