@@ -503,7 +503,7 @@ func (s *simulation) heal() error {
 	}
 	whole := 0
 	for _, l := range last.links {
-		if l.whole() {
+		if l.whole() && !s.distrusts(l.simServer) {
 			whole++
 		}
 	}
@@ -523,6 +523,19 @@ func (s *simulation) heal() error {
 		return fmt.Errorf("no recovery: %w", failed)
 	}
 	return nil
+}
+
+// distrusts reports whether some node knows that the clock of a server ran back. One with the list of after
+// a replacement tells that to a server of the list of before as it makes the replacement.
+func (s *simulation) distrusts(sv *simServer) bool {
+	for _, n := range s.nodes {
+		for i, l := range n.links {
+			if l.simServer == sv && !n.backend.members[i].trusts(sv.marked().incarnation) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // found waits until the quorum is one.
