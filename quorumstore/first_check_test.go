@@ -188,7 +188,7 @@ func TestACheckWaitsThatDoesNotReachAServer(t *testing.T) {
 	})
 }
 
-// linkedServer is a server over a link of which a process has one for each server.
+// linkedServer is a server over the link of one process.
 type linkedServer struct {
 	server
 
