@@ -29,7 +29,8 @@ type simulation struct {
 	nodes     []*simNode
 	history   []*simTake
 	trace     *trace
-	replace   func() error // makes the replacement; nil: there is none
+	replacer  *backend     // makes the replacement, and does not restart; nil: there is none
+	replace   func() error // has it do so; nil: there is none
 	recovers  bool         // all servers must be whole at the end
 	mu        sync.Mutex   // guards history, and the processes of nodes
 	calm      atomic.Bool  // no more faults
@@ -161,12 +162,13 @@ func (s *simulation) replaces() {
 	}
 	members[last] = last + 1
 	s.addServer()
-	before, tool := s.nodes[0].backend.hash, s.addNodeOf(members...).backend
+	before := s.nodes[0].backend.hash
+	s.replacer = s.addNodeOf(members...).backend
 	s.addNodeOf(members...)
 	s.replace = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		return tool.replace(ctx, last, before)
+		return s.replacer.replace(ctx, last, before)
 	}
 	go func() {
 		for time.Sleep(s.random.between(time.Second, 30*time.Second)); ; time.Sleep(s.random.between(time.Millisecond, 10*time.Second)) {
@@ -525,12 +527,19 @@ func (s *simulation) heal() error {
 	return nil
 }
 
-// distrusts reports whether some node knows that the clock of a server ran back. One with the list of after
-// a replacement tells that to a server of the list of before as it makes the replacement.
+// distrusts reports whether some process knows that the clock of a server ran back. One with the list of
+// after a replacement tells that to a server of the list of before as it makes the replacement.
 func (s *simulation) distrusts(sv *simServer) bool {
+	processes := []*backend{}
 	for _, n := range s.nodes {
-		for i, l := range n.links {
-			if l.simServer == sv && !n.backend.members[i].trusts(sv.marked().incarnation) {
+		processes = append(processes, n.backend)
+	}
+	if s.replacer != nil {
+		processes = append(processes, s.replacer)
+	}
+	for _, b := range processes {
+		for _, m := range b.members {
+			if m.name() == sv.name() && !m.trusts(sv.marked().incarnation) {
 				return true
 			}
 		}
